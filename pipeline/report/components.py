@@ -59,9 +59,9 @@ def figure(chart: Markup, numbers: Markup, *above: Child, has_scale: bool = Fals
     return el("figure", plot, el("div", numbers, class_="numbers"))
 
 
-def details(summary: str, body: Markup) -> Markup:
+def details(summary: str, body: Markup, class_: str | None = None) -> Markup:
     """Return content that opens on request."""
-    return el("details", el("summary", summary), body)
+    return el("details", el("summary", summary), body, class_=class_)
 
 
 def topic_cell(topic: str | None) -> Cell:

@@ -8,8 +8,11 @@ from typing import Final, NamedTuple
 from lethe.pipeline.report.formatting import NONE, count, number
 from lethe.pipeline.report.markup import Child, Markup, el, join
 
-CARDS: Final = "cards"
-"""Class of tables whose rows become cards on narrow screens."""
+COMPACT: Final = "compact"
+"""Class of narrow tables."""
+NARROW: Final = 4
+"""Most columns of a compact table that fit a phone. Of any other table each row becomes a card there, with the columns'
+names."""
 
 
 class Column(NamedTuple):
@@ -41,16 +44,20 @@ def table(
     is_long: bool = False,
 ) -> Markup:
     """Return a table in a scroll box. The first column of kind `name` heads each row."""
+    has_cards = class_ != COMPACT or len(columns) > NARROW
     head = el("tr", *(_heading(column) for column in columns))
     body = join(
-        (
-            el("tr", *(_cell(*pair, is_labelled=class_ == CARDS) for pair in zip(columns, row, strict=True)))
-            for row in rows
-        ),
+        (el("tr", *(_cell(*pair, is_labelled=has_cards) for pair in zip(columns, row, strict=True))) for row in rows),
         "\n",
     )
-    made = el("table", el("caption", caption), el("thead", head), el("tbody", body), class_=class_ or None)
-    kind = f"scroll{' long' if is_long else ''}{' of-cards' if class_ == CARDS else ''}"
+    made = el(
+        "table",
+        el("caption", caption),
+        el("thead", head),
+        el("tbody", body),
+        class_=f"{class_} cards".lstrip() if has_cards else class_,
+    )
+    kind = f"scroll{' long' if is_long else ''}{' of-cards' if has_cards else ''}"
     box = el("div", made, class_=kind, role="group", tabindex="0")
     return join((box, None if left_out is None else el("p", left_out, class_="left-out")))
 
@@ -73,4 +80,5 @@ def _cell(column: Column, shown: CellContent, *, is_labelled: bool) -> Markup:
     attributes = {"class_": column.kind, "data_sort": sort, "title": title}
     if column.kind == "name":
         return el("th", content, scope="row", **attributes)
-    return el("td", content, **attributes, data_label=column.title if is_labelled else None)
+    label = column.title if is_labelled and not isinstance(column.title, Markup) else None
+    return el("td", content, **attributes, data_label=label or None)

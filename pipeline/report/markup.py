@@ -35,8 +35,12 @@ def escape(text: str) -> Markup:
     """Return text for an element or a quoted attribute; invisible characters become visible."""
     if isinstance(text, Markup):
         return text
-    shown = text.translate(_HIDDEN).encode("utf-8", "backslashreplace").decode()
-    return Markup(html.escape(shown, quote=True))
+    return Markup(html.escape(visible(text), quote=True))
+
+
+def visible(text: str) -> str:
+    """Return the text with invisible characters as numbers; it is not HTML."""
+    return text.translate(_HIDDEN).encode("utf-8", "backslashreplace").decode()
 
 
 def el(tag: str, *children: Child, **attributes: str | int | float | bool | None) -> Markup:

@@ -35,6 +35,7 @@
     return String(a).localeCompare(String(b), "en", { numeric: true });
   };
   document.querySelectorAll("table").forEach(function (table) {
+    if (table.classList.contains("timelines") && window.DecompressionStream) return; // deletions.js has all its rows.
     var body = table.tBodies[0];
     if (!body || body.rows.length < 3) return;
     var heads = Array.from(table.tHead.rows[0].cells);
@@ -71,7 +72,8 @@
   });
 
   // A button for copying beside every command.
-  if (navigator.clipboard) document.querySelectorAll("code.command").forEach(function (code) {
+  var pair = function (code) {
+    if (!navigator.clipboard) return code;
     var copy = make("button", "copy", "Copy");
     copy.type = "button";
     copy.addEventListener("click", function () {
@@ -80,8 +82,11 @@
         setTimeout(function () { copy.textContent = "Copy"; }, 1500);
       }, function () { copy.textContent = "Not allowed"; });
     });
-    var pair = make("span", "with-copy");
-    code.replaceWith(pair);
-    pair.append(code, copy);
-  });
+    var both = make("span", "with-copy");
+    if (code.parentNode) code.replaceWith(both);
+    both.append(code, copy);
+    return both;
+  };
+  document.querySelectorAll("code.command").forEach(pair);
+  window.lethe = { make: make, pair: pair };
 })();

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final
 
-from lethe.pipeline.report import sections_cluster, sections_deletions, sections_findings, sections_owed
+from lethe.pipeline.report import (
+    sections_cluster,
+    sections_deletions,
+    sections_findings,
+    sections_owed,
+    sections_timelines,
+)
 from lethe.pipeline.report.components import Section
 from lethe.pipeline.report.formatting import NONE, cut, day, instant
 from lethe.pipeline.report.markup import Child, Markup, el, join, raw
@@ -27,7 +33,7 @@ _ICONS: Final = {
 def page(report: Report) -> str:
     """Return the report as one self-contained HTML document."""
     sections = _sections(report)
-    style, script = _resource("page.css"), _resource("page.js")
+    style, script = _resource("page.css"), _resource("page.js") + _resource("deletions.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -61,7 +67,7 @@ def _sections(report: Report) -> Sequence[Section]:
         sections_findings.stuck(report),
         sections_findings.leftovers(report),
         sections_deletions.progress(report),
-        sections_deletions.timelines(report),
+        sections_timelines.timelines(report),
         sections_deletions.latencies(report),
         sections_deletions.reclaimed(report),
         sections_owed.owed(report),

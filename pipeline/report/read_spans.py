@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 
 from lethe.pipeline.outcomes import DONE, ENDED_AT, LET_GO, VANISHED
 from lethe.pipeline.report.lake_reader import LakeReader, SortKey, column_names, first_rows, milliseconds, to_rows
+from lethe.pipeline.report.read_replicas import read_brokers
 from lethe.pipeline.report.values import Deletions, DeletionSpan, FreedBytes, Interval, Latency, PhaseProgress
 from lethe.pipeline.tables import DELETION_SPANS
 
-SHOWN: Final = 200
+SHOWN: Final = 40_000
 """Maximum number of deletions shown."""
 BINS_PER_DECADE: Final = 20
 """Bins of a distribution, which is logarithmic from 1 ms on."""
@@ -36,22 +37,23 @@ _STEP_WIDTHS_MS: Final = tuple(
     1000 * seconds
     for seconds in (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 10_800, 21_600, 86_400)
 )
-_INSTANTS: Final = tuple(name for name in DeletionSpan._fields if name.endswith("_at"))
+_INSTANTS: Final = tuple(name for name in DeletionSpan._fields if name.endswith("_at") and name != "settled_at")
 _TIMES: Final = {"deleted": "deleted_ms", "reclaimed": "reclaimed_ms"}
-_OWED: Final = ("owed_replicas", "settled_at")
 _PERCENTS: Final = (0.5, 0.9, 0.99, 1.0)
 
 
-def read_deletions(lake: LakeReader, where: Any) -> Deletions:
-    """Return the sums of all spans that pass the filter, and those that are shown."""
-    sums = _Totals()
-    for batch in lake.batches(DELETION_SPANS, [*column_names(DeletionSpan), *_OWED], where):
+def read_deletions(lake: LakeReader, where: Any, limit: int = SHOWN) -> Deletions:
+    """Return the sums of all spans that pass the filter, and those that are shown: at most `limit`."""
+    sums = _Totals(limit)
+    for batch in lake.batches(DELETION_SPANS, column_names(DeletionSpan), where):
         sums.add(batch)
     if not sums.total:
         return Deletions()
     progress, freed, freed_step = _over_time(lake, where, sums)
+    shown = tuple(_with_intervals(span) for span in to_rows(_chosen(sums.kept, limit), DeletionSpan))
     return Deletions(
-        shown=tuple(_with_intervals(span) for span in to_rows(_chosen(sums.kept), DeletionSpan)),
+        shown=shown,
+        brokers=read_brokers(lake, where, shown),
         total=sums.total,
         done=sums.outcomes[DONE],
         owing=sums.owing,
@@ -74,6 +76,7 @@ def read_deletions(lake: LakeReader, where: Any) -> Deletions:
 class _Totals:
     """Sums of the first pass."""
 
+    limit: int
     total: int = 0
     owing: int = 0
     reclaimed: int = 0
@@ -112,7 +115,7 @@ class _Totals:
         for why, order, wanted in _choices(batch):
             old = self.kept.get(why)
             both = wanted if old is None else pa.concat_tables([old, wanted])
-            self.kept[why] = first_rows(both, order, SHOWN)
+            self.kept[why] = first_rows(both, order, self.limit)
 
     def latencies(self) -> list[Latency]:
         """Return the distributions of all deletions, then by size class; empty classes are left out."""
@@ -157,18 +160,18 @@ def _choices(batch: pa.Table) -> list[tuple[str, tuple[SortKey, ...], pa.Table]]
     ]
 
 
-def _chosen(kept: Mapping[str, pa.Table]) -> pa.Table:
-    """Return the open spans (the oldest; at most 80 if there are others), the slowest (at least half of the rest), and
-    the newest, ordered by the time of the mark."""
+def _chosen(kept: Mapping[str, pa.Table], limit: int) -> pa.Table:
+    """Return the open spans (the oldest; at most two fifths if there are others), the slowest (at least half of the
+    rest), and the newest, ordered by the time of the mark."""
     tables = [kept[why] for why in ("open", "slow", "late")]
     rest = len(tables[1])
-    still_open = tables[0].slice(0, SHOWN - min(rest, SHOWN * 3 // 5))
-    slow = tables[1].slice(0, max((SHOWN - len(still_open)) // 2, SHOWN - len(still_open) - rest))
+    still_open = tables[0].slice(0, limit - min(rest, limit * 3 // 5))
+    slow = tables[1].slice(0, max((limit - len(still_open)) // 2, limit - len(still_open) - rest))
     known = {_key(row) for row in slow.select(_KEY).to_pylist()}
-    left = SHOWN - len(still_open) - len(slow)
+    left = limit - len(still_open) - len(slow)
     fresh = [number for number, row in enumerate(tables[2].select(_KEY).to_pylist()) if _key(row) not in known]
     together = pa.concat_tables([still_open, slow, tables[2].take(pa.array(fresh[:left], pa.int64()))])
-    return first_rows(together, (SortKey("marked_at"), *_NAME), SHOWN)
+    return first_rows(together, (SortKey("marked_at"), *_NAME), limit)
 
 
 _KEY: Final = ["topic", "topic_id", "span"]
@@ -186,7 +189,12 @@ def _with_intervals(span: DeletionSpan) -> DeletionSpan:
         Interval(each["reason"] or "", each["since"], each["until"], each["ms"], each["broker"], each["replicas"])
         for each in _objects(span.waited_for)
     )
-    return span._replace(held=held, waited_for=waited, controllers=tuple(span.controllers or ()))
+    return span._replace(
+        held=held,
+        waited_for=waited,
+        controllers=tuple(span.controllers or ()),
+        owed_by=tuple(span.owed_by or ()),
+    )
 
 
 def _objects(values: Sequence[Any] | None) -> Sequence[Mapping[str, Any]]:

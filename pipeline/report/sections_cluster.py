@@ -19,7 +19,7 @@ from lethe.pipeline.report.components import (
     stack,
 )
 from lethe.pipeline.report.formatting import count, cut, day, duration, number
-from lethe.pipeline.report.html_table import Cell, CellContent, Column, left_out_note, table
+from lethe.pipeline.report.html_table import COMPACT, Cell, CellContent, Column, left_out_note, table
 from lethe.pipeline.report.markup import Markup, el, join
 from lethe.pipeline.report.summary import audit_coverage, is_audited
 from lethe.pipeline.report.values import BadLine, Report, SlowBroker, Tenure, Violation
@@ -178,7 +178,7 @@ def audit(report: Report) -> Section:
             [code(rule), _severity(severity), number_cell(many)]
             for (severity, rule), many in list(report.violations_by_rule.items())[:200]
         ],
-        class_="compact",
+        class_=COMPACT,
     )
     each = table(
         "Each violation, errors first",
@@ -238,7 +238,7 @@ def quarantine(report: Report) -> Section:
             [cut(reason), Cell(share_bar(many, most, number(many))), number_cell(many)]
             for reason, many in list(report.bad_by_reason.items())[:50]
         ],
-        class_="compact",
+        class_=COMPACT,
     )
     lines = table(
         "Some of them",

@@ -5,38 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lethe.pipeline.outcomes import DONE, ENDED_AT, LET_GO, OPEN, VANISHED
-from lethe.pipeline.report import charts, timeline
+from lethe.pipeline.report import charts
 from lethe.pipeline.report.axes import Scale, time_step
 from lethe.pipeline.report.components import (
     Section,
     badge,
     bytes_cell,
-    code,
-    details,
     duration_cell,
-    elapsed_cell,
     empty_note,
     figure,
-    instant_cell,
     legend,
     number_cell,
-    sentences,
     stack,
-    topic_cell,
 )
-from lethe.pipeline.report.formatting import MS_PER_DAY, clock, count, day, duration, instant, number, size, step_words
-from lethe.pipeline.report.html_table import Cell, CellContent, Column, left_out_note, table
+from lethe.pipeline.report.formatting import MS_PER_DAY, clock, day, duration, instant, number, size, step_words
+from lethe.pipeline.report.html_table import COMPACT, Cell, CellContent, Column, left_out_note, table
 from lethe.pipeline.report.markup import Markup, el, join
-from lethe.pipeline.report.summary import is_surveyed_since, latency, reclaimed_bytes
-from lethe.pipeline.report.values import Deletions, DeletionSpan, FreedBytes, Interval, Latency, Reclaim, Report, Rows
+from lethe.pipeline.report.summary import latency, reclaimed_bytes
+from lethe.pipeline.report.values import Deletions, FreedBytes, Latency, Reclaim, Report, Rows
 
 MEASURES: Final = (
     ("deleted", "From the mark to deleted", "h-deleted", "every replica acknowledged, the topic's znodes gone"),
     ("reclaimed", "From the mark to the last byte", "h-reclaimed", "deleted, and every directory removed"),
 )
-_CLASSES: Final = {DONE: "good", LET_GO: "quiet"}
-_WHICH: Final = "those still open, the slowest, and the newest"
 
 
 # --- progress -----------------------------------------------------------------------------------------------------
@@ -68,162 +59,11 @@ def _progress_table(deletions: Deletions) -> Markup:
         values = [found.reached[column][max(place, 0)] for column, _, _ in charts.PROGRESS_LINES]
         rows.append([Cell(_label(end, width), end), *(number_cell(value) for value in values)])
     columns = [Column("By", "name"), *(Column(name, "number") for _, name, _ in charts.PROGRESS_LINES)]
-    return table("Deletions that had reached each phase", columns, rows, class_="compact")
+    return table("Deletions that had reached each phase", columns, rows, class_=COMPACT)
 
 
 def _label(ms: int, step_ms: int) -> str:
     return clock(ms, step_ms) if step_ms >= MS_PER_DAY or ms % MS_PER_DAY else clock(ms, MS_PER_DAY)
-
-
-# --- timelines ----------------------------------------------------------------------------------------------------
-
-
-def timelines(report: Report) -> Section:
-    deletions = report.deletions
-    spans = deletions.shown
-    tally = number(deletions.total)
-    if not spans:
-        return Section("timelines", "Timelines", None, empty_note("No deletion was recorded."), tally)
-    plan = timeline.plan(spans, report.tenures.shown)
-    ordered = sorted(spans, key=lambda span: (span.outcome in ENDED_AT, -_length(span), span.topic))
-    rows = [_timeline_row(plan, span) for span in ordered]
-    columns = [
-        Column("Topic", "name"),
-        Column(timeline.axis(plan), "plot"),
-        Column("Deleted after", "number", "from the mark until its znodes were gone"),
-        Column("Bytes gone after", "number", "from the mark until the last directory was removed"),
-        Column("Waited", "number", "for brokers"),
-        Column("Replicas", "number"),
-        Column("Freed", "number"),
-        Column("Outcome"),
-    ]
-    keys: list[tuple[str, str, str | None]] = [
-        (phase.class_, phase.name, phase.explains) for phase in timeline.PHASES if phase.name is not None
-    ]
-    keys += [("p-wait", "Waited for a broker", None)]
-    keys += [("p-open", "Open", "not over")] if deletions.open else []
-    keys += [("k-change", "Controller elected", None)] if plan.changes else []
-    notes = join(
-        (
-            left_out_note(len(spans), deletions.total, "deletion", _WHICH),
-            _axis_note(plan),
-        ),
-        " ",
-    )
-    body = stack(
-        timeline.shared(plan),
-        legend(keys),
-        table(
-            "Each deletion by its phases, those still open first, then the longest first",
-            columns,
-            rows,
-            class_="timelines",
-            is_long=True,
-        ),
-        el("p", notes, class_="left-out"),
-        _vanished(report),
-        details(
-            "All times of " + ("this deletion" if len(spans) == 1 else f"these {count(len(spans), 'deletion')}"),
-            _times(ordered),
-        ),
-    )
-    lead = (
-        "One row per deletion: each part of a bar begins when the deletion reached that phase. "
-        "The line below a bar is the time in which replicas waited for a broker."
-    )
-    return Section("timelines", "Timelines", lead, body, tally)
-
-
-def _vanished(report: Report) -> Markup | None:
-    many, last = report.deletions.vanished, report.deletions.last_vanished_at
-    if not many:
-        return None
-    ended = count(many, "deletion has", "deletions have")
-    if is_surveyed_since(report, last):
-        where: Markup = join(
-            ("What the newest survey found of that is under ", el("a", "Left over", href="#leftovers"), ".")
-        )
-    else:
-        where = join(
-            ("No survey has looked since: ", el("code", "lethe survey --out"), " on every broker's host finds them.")
-        )
-    return el(
-        "p",
-        f"{ended} vanished: another process removed the topic's znodes, and the controller sends brokers no further "
-        "requests. Bytes may remain on disks. ",
-        where,
-    )
-
-
-def _axis_note(plan: timeline.TimelinePlan) -> str:
-    if plan.is_clock:
-        return "All rows have one clock, UTC."
-    if plan.scale.is_log:
-        return "Each row begins at its own mark. The axis is logarithmic: a few took very much longer than the rest."
-    return "Each row begins at its own mark."
-
-
-def _timeline_row(plan: timeline.TimelinePlan, span: DeletionSpan) -> list[CellContent]:
-    return [
-        topic_cell(span.topic),
-        Cell(timeline.bar(plan, span), timeline.begin(span)),
-        duration_cell(span.deleted_ms),
-        duration_cell(span.reclaimed_ms),
-        duration_cell(span.waited_ms or None),
-        number_cell(span.replicas),
-        bytes_cell(span.freed_bytes),
-        _outcome(span),
-    ]
-
-
-def _outcome(span: DeletionSpan) -> Cell:
-    outcome = span.outcome or OPEN
-    title = f"last phase: {span.phase}" if span.phase else None
-    if outcome == VANISHED:
-        title = "another process removed its znodes; bytes may remain on disks"
-    return Cell(badge(outcome, _CLASSES.get(outcome, "attention")), outcome, title)
-
-
-def _times(spans: Sequence[DeletionSpan]) -> Markup:
-    names = [name for name, _ in timeline.milestones(spans[0])] if spans else []
-    columns = [
-        Column("Topic", "name"),
-        Column("Topic id", "code"),
-        Column("Marked (UTC)", "time"),
-        *(Column(name.capitalize() + " after", "number") for name in names),
-        Column("Acknowledged replicas", "number"),
-        Column("Held by"),
-        Column("Waited for"),
-        Column("Controllers"),
-    ]
-    rows = [
-        [
-            topic_cell(span.topic),
-            code(span.topic_id),
-            instant_cell(span.marked_at),
-            *(elapsed_cell(ms, timeline.begin(span)) for _, ms in timeline.milestones(span)),
-            Cell(f"{number(span.acked_replicas)} of {number(span.replicas)}", span.acked_replicas),
-            sentences((_held(each) for each in span.held), 3) if span.held else None,
-            sentences((_waited(each) for each in span.waited_for), 3) if span.waited_for else None,
-            ", ".join(map(str, span.controllers[:6])),
-        ]
-        for span in spans
-    ]
-    return table("When each deletion reached each phase", columns, rows, is_long=True)
-
-
-def _held(each: Interval) -> str:
-    return f"{each.why}, {'still' if each.until is None else duration(each.ms)}"
-
-
-def _waited(each: Interval) -> str:
-    who = "" if each.broker is None else f"broker {each.broker}, "
-    replicas = "" if each.replicas is None else f", {count(each.replicas, 'replica')}"
-    return f"{who}{each.why}{replicas}, {'still' if each.until is None else duration(each.ms)}"
-
-
-def _length(span: DeletionSpan) -> int:
-    return (timeline.end(span) or 0) - (timeline.begin(span) or 0)
 
 
 # --- latency ------------------------------------------------------------------------------------------------------
@@ -263,7 +103,7 @@ def _percentiles(title: str, known: Sequence[Latency], scale: Scale, class_: str
     ]
     columns = [Column("Size", "name"), Column("", "plot"), Column("Count", "number")]
     columns += [Column(name, "number") for name in ("50 %", "90 %", "99 %", "Max")]
-    return table(f"{title}, by size of the topic", columns, rows, class_="compact")
+    return table(f"{title}, by size of the topic", columns, rows, class_=COMPACT)
 
 
 def _by_day(report: Report) -> Markup:
@@ -312,7 +152,7 @@ def reclaimed(report: Report) -> Section:
     columns = [Column("Day" if per_day else "From (UTC)", "name"), Column("", "plot"), Column("Reclaimed", "number")]
     if not per_day:
         columns.append(Column("Topics", "number"))
-    numbers = table(f"Reclaimed {words}", columns, rows, class_="compact", is_long=True)
+    numbers = table(f"Reclaimed {words}", columns, rows, class_=COMPACT, is_long=True)
     chart = charts.bytes_over_time(bars, step)
     parts = [figure(chart, numbers, has_scale=True)]
     if report.reclaim_by_broker.total:

@@ -21,7 +21,7 @@ from lethe.pipeline.report.components import (
     topic_cell,
 )
 from lethe.pipeline.report.formatting import NONE, count, cut, minute, number, size
-from lethe.pipeline.report.html_table import CARDS, Cell, CellContent, Column, left_out_note, table
+from lethe.pipeline.report.html_table import Cell, CellContent, Column, left_out_note, table
 from lethe.pipeline.report.markup import Markup, el, join
 from lethe.pipeline.report.remedies import remedy
 from lethe.pipeline.report.summary import (
@@ -90,7 +90,6 @@ def stuck(report: Report) -> Section:
         columns,
         [_stuck_row(row) for row in rows.shown],
         left_out=left_out_note(len(rows.shown), rows.total, "topic", "those that wait longest"),
-        class_=CARDS,
         is_long=True,
     )
     lead = join(("Deletions that wait, the causes, and the remedies. ", _ENVIRONMENT))
@@ -167,7 +166,6 @@ def _findings(rows: Sequence[Finding], total: int, *, are_earlier: bool = False)
         [column._replace(kind="name") if column.kind == "name code" else column for column in columns],
         [_finding_row(row, f"{minute(row.taken_at)} UTC" if are_earlier else None) for row in rows],
         left_out=left_out_note(len(rows), total, "finding", "leftovers before pending ones, the largest first"),
-        class_=CARDS,
         is_long=True,
     )
 

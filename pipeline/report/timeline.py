@@ -21,8 +21,12 @@ from lethe.pipeline.report.markup import Markup, el, join
 from lethe.pipeline.report.values import DeletionSpan, Interval, Tenure
 
 ROW_PX: Final = 20
-_BAR: Final = (3.0, 9.0)
-_WAIT: Final = (14.0, 3.0)
+BAR: Final = (3.0, 9.0)
+"""Top and height of a bar, in pixels."""
+WAIT: Final = (14.0, 3.0)
+"""Top and height of the line for a wait."""
+OPEN_CLASS: Final = "p-open"
+WAIT_CLASS: Final = "p-wait"
 _BURST: Final = 3
 """The spans are one burst if together they last at most this many times the longest of them."""
 _SKEWED: Final = 40
@@ -51,6 +55,14 @@ PHASES: Final = (
 first: the parts of a bar are in order of time."""
 
 
+class Part(NamedTuple):
+    """A rectangle of a row; x and width in percent."""
+
+    class_: str
+    x: float
+    width: float
+
+
 @dataclass(frozen=True, slots=True)
 class TimelinePlan:
     """How rows are drawn. With `is_clock`, the scale has instants, otherwise the time since the mark."""
@@ -60,8 +72,9 @@ class TimelinePlan:
     changes: tuple[tuple[float, str], ...] = ()
     """Positions of elections on the scale, and their texts."""
 
-    def at(self, span: DeletionSpan, ms: int) -> float:
-        return self.scale.at(ms if self.is_clock else ms - (begin(span) or ms))
+    def at(self, begin_ms: int, ms: int) -> float:
+        """Return the place of an instant in the row of a span with that begin."""
+        return self.scale.at(ms if self.is_clock else ms - begin_ms)
 
 
 def begin(span: DeletionSpan) -> int | None:
@@ -121,31 +134,44 @@ def shared(plan: TimelinePlan) -> Markup:
 
 def bar(plan: TimelinePlan, span: DeletionSpan) -> Markup:
     """Draw one row."""
-    parts: list[Markup] = [el("use", href="#rows-behind", width="100%", height="100%")]
-    last = end(span)
-    if last is None:
-        return svg.picture("no time is known", "", ROW_PX, *parts, class_="row")
+    drawn = [
+        svg.rect(part.x, part.width, *(WAIT if part.class_ == WAIT_CLASS else BAR), part.class_)
+        for part in parts(plan, span)
+    ]
+    behind = el("use", href="#rows-behind", width="100%", height="100%")
+    return svg.picture(describe(span), "", ROW_PX, behind, *drawn, class_="row")
+
+
+def parts(plan: TimelinePlan, span: DeletionSpan) -> list[Part]:
+    """Return the parts of a row: the phases, then the waits."""
+    times = _known(span)
+    if not times:
+        return []
+    first, last = min(times), max(times)
+    found: list[Part] = []
     reached = [(getattr(span, phase.column), place) for place, phase in enumerate(PHASES)]
     known = sorted((ms, place) for ms, place in reached if ms is not None)
     for number, (ms, place) in enumerate(known):
         until = known[number + 1][0] if number + 1 < len(known) else last
         if until > ms:
-            start = plan.at(span, ms)
-            parts.append(svg.rect(start, max(plan.at(span, until) - start, 0.2), *_BAR, PHASES[place].class_))
+            start = plan.at(first, ms)
+            found.append(Part(PHASES[place].class_, start, max(plan.at(first, until) - start, 0.2)))
     is_open = span.outcome not in ENDED_AT
     if is_open:
-        start = plan.at(span, last)
-        parts.append(svg.rect(start, 100 - start, *_BAR, "p-open"))
-    parts += [_wait(plan, span, each, is_open) for each in span.waited_for if each.since is not None]
-    return svg.picture(describe(span), "", ROW_PX, *parts, class_="row")
+        start = plan.at(first, last)
+        found.append(Part(OPEN_CLASS, start, 100 - start))
+    lasts_until = None if is_open else last
+    return found + [_wait(plan, first, each, lasts_until) for each in span.waited_for if each.since is not None]
 
 
 def describe(span: DeletionSpan) -> str:
     """Return the row as text."""
     start = begin(span)
+    if start is None:
+        return "no time is known"
     words = [f"marked {instant(span.marked_at)}"]
     for name, ms in milestones(span):
-        if ms is not None and start is not None:
+        if ms is not None:
             words.append(f"{name} after {duration(ms - start)}")
     words += [f"waited for {_who(each)} {duration(each.ms)}".rstrip(" –") for each in span.waited_for]
     return "; ".join(words)
@@ -165,12 +191,13 @@ def milestones(span: DeletionSpan) -> tuple[tuple[str, int | None], ...]:
     )
 
 
-def _wait(plan: TimelinePlan, span: DeletionSpan, each: Interval, is_open: bool) -> Markup:
+def _wait(plan: TimelinePlan, first: int, each: Interval, lasts_until: int | None) -> Part:
+    """Return the line of a wait; one that lasts goes on to `lasts_until`, or to the edge."""
     assert each.since is not None
-    start = plan.at(span, each.since)
-    ends = each.until if each.until is not None else None if is_open else end(span)
-    stop = 100.0 if ends is None else plan.at(span, ends)
-    return svg.rect(start, max(stop - start, 0.4), *_WAIT, "p-wait")
+    start = plan.at(first, each.since)
+    ends = lasts_until if each.until is None else each.until
+    stop = 100.0 if ends is None else plan.at(first, ends)
+    return Part(WAIT_CLASS, start, max(stop - start, 0.4))
 
 
 def _who(each: Interval) -> str:

@@ -36,6 +36,23 @@ class Interval(NamedTuple):
     replicas: int | None = None
 
 
+SpanKey = tuple[str, str | None, int | None]
+"""Topic, topic id, number of the deletion."""
+
+
+class BrokerReplicas(NamedTuple):
+    """The replicas of one deletion on one broker."""
+
+    broker: int | None
+    replicas: int
+    acked: int
+    last_ack_at: int | None
+    attempts: int
+    """The most that one replica needed."""
+    refused: int
+    last_refusal: str | None
+
+
 class DeletionSpan(NamedTuple):
     topic: str
     topic_id: str | None
@@ -66,6 +83,13 @@ class DeletionSpan(NamedTuple):
     controllers: tuple[int, ...]
     deleted_ms: int | None
     reclaimed_ms: int | None
+    owed_by: tuple[int, ...]
+    owed_replicas: int | None
+    settled_at: int | None
+
+    @property
+    def key(self) -> SpanKey:
+        return self.topic, self.topic_id, self.span
 
 
 class DailySlo(NamedTuple):
@@ -295,6 +319,8 @@ class Deletions:
     """Sums of all spans, and the spans that are shown."""
 
     shown: tuple[DeletionSpan, ...] = ()
+    brokers: Mapping[SpanKey, tuple[BrokerReplicas, ...]] = field(default_factory=dict)
+    """Of the spans shown, by broker."""
     total: int = 0
     done: int = 0
     owing: int = 0

@@ -81,6 +81,7 @@ def write_lake(lake: Path, deletions: int = 60, *, days: int = 1, name: Callable
         "day": day_of(stuck_since),
     }
     write(lake, tables.DELETION_SPANS, [*spans, open_span])
+    write(lake, tables.REPLICA_DELETIONS, [replica for each in spans for replica in _replicas(each)])
     reason = name("waits for broker 3, which is not registered in ZooKeeper")
     stuck = {
         "topic": name("audit-log"),
@@ -99,6 +100,16 @@ def write_lake(lake: Path, deletions: int = 60, *, days: int = 1, name: Callable
     _write_surveys(lake, name)
     _write_rest(lake, name)
     return lake
+
+
+def _replicas(of: dict[str, Any]) -> list[dict[str, Any]]:
+    """Two partitions on two brokers."""
+    shared = {name: of[name] for name in ("topic", "topic_id", "span", "day")}
+    return [
+        {**shared, "partition": number // 2, "broker": 1 + number % 2, "acked_at": of["acknowledged_at"]}
+        | {"attempts": 1, "refused": 0}
+        for number in range(4)
+    ]
 
 
 def _write_days(lake: Path, days: int) -> None:
