@@ -4,6 +4,7 @@
     ----------------------------------------------------------------  ----------------------------------------------
     every outcome is there                                            the response as it was given to `wait`
     the request's timeout is over; a timeout up to 0 is over at once  REQUEST_TIMED_OUT in the rows that still wait
+    more than MAX_WAITING requests wait, or MAX_WAITING_ROWS of them  the same for the one that has waited for longest
     the term ends                                                     NOT_CONTROLLER in every row (`requests`)
 
 Kafka waits for the metadata cache of the controller's own broker. This controller is no broker, so it waits for all
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from lethe.controller.core.client_wait_memory import (
     AwaitedOutcome,
@@ -54,6 +55,9 @@ from lethe.protocol.kafka.control import UpdateMetadataRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId
 
+MAX_WAITING: Final = 1_000
+"""A client chooses how long its request waits, 24 days at most, and may be gone meanwhile."""
+MAX_WAITING_ROWS: Final = 200_000
 R = TypeVar("R", DeletedTopic, GrownTopic, PartitionOutcome)
 
 
@@ -69,6 +73,7 @@ def wait(
         return
     step.context.cluster.client_waits[key] = waiting
     step.emit(HoldRequest(key, timeout_ms))
+    _end_oldest(step)
     _set_timer(step)
 
 
@@ -90,6 +95,22 @@ def end_waits(step: StepContext) -> None:
     for key in [key for key, waiting in waits.items() if waiting.deadline_ms <= step.now_ms]:
         step.reply(key, _timed_out(waits[key]))
     _set_timer(step)
+
+
+def _end_oldest(step: StepContext) -> None:
+    """Answer the requests that have waited for longest, until the others are within the limits."""
+    waits = step.context.cluster.client_waits
+    rows = sum(_row_count(waiting.response) for waiting in waits.values())
+    while len(waits) > MAX_WAITING or (rows > MAX_WAITING_ROWS and len(waits) > 1):
+        key, waiting = next(iter(waits.items()))
+        rows -= _row_count(waiting.response)
+        step.reply(key, _timed_out(waiting))
+
+
+def _row_count(response: AwaitedResponse) -> int:
+    if isinstance(response, ElectLeadersResponse):
+        return sum(len(topic.partitions) for topic in response.topics)
+    return len(response.topics)
 
 
 def note_refused(context: Context, broker: BrokerId, request_id: int, request: UpdateMetadataRequest) -> None:

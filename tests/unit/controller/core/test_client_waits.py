@@ -278,3 +278,40 @@ def test_the_earliest_deadline_has_the_timer() -> None:
     assert [effect.key for effect in effects if isinstance(effect, Reply)] == [8]
     assert SetTimer(AnswerClients(), NOW_MS + 30_000) in effects
     assert not any(isinstance(effect, Send) for effect in effects)
+
+
+def test_of_too_many_requests_the_one_that_has_waited_for_longest_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_waits, "MAX_WAITING", 2)
+    context = cluster(1)
+    step = StepContext(context, NOW_MS)
+    for key in (7, 8, 9, 10):
+        context.cluster.unanswered[key] = PendingRequest(REQUEST, 7, ANYONE)
+        client_waits.wait(step, key, CREATED, (LED,), 2**31 - 1 - key)
+    assert list(context.cluster.client_waits) == [9, 10]
+    answered = [effect for effect in step.effects if isinstance(effect, Reply)]
+    assert [effect.key for effect in answered] == [7, 8]
+    assert all(effect.response.topics[0].error == LATE for effect in answered)  # type: ignore[union-attr]
+    assert memory_violations(context) == []
+
+
+@pytest.mark.parametrize(
+    "response, rows",
+    [
+        (CREATED, 2),
+        (ElectLeadersResponse((TopicOutcome("t", tuple(PartitionOutcome(each, 0) for each in range(3))),)), 3),
+    ],
+)
+def test_of_too_many_rows_the_last_request_may_have_all(
+    monkeypatch: pytest.MonkeyPatch, response: AwaitedResponse, rows: int
+) -> None:
+    monkeypatch.setattr(client_waits, "MAX_WAITING_ROWS", rows)
+    context = cluster(1)
+    step = StepContext(context, NOW_MS)
+    for key in (7, 8):
+        context.cluster.unanswered[key] = PendingRequest(REQUEST, 7, ANYONE)
+        client_waits.wait(step, key, response, (LED,), 30_000)
+    assert list(context.cluster.client_waits) == [8]
+    monkeypatch.setattr(client_waits, "MAX_WAITING_ROWS", rows - 1)
+    context.cluster.unanswered[9] = PendingRequest(REQUEST, 7, ANYONE)
+    client_waits.wait(step, 9, response, (LED,), 30_000)
+    assert list(context.cluster.client_waits) == [9]
