@@ -12,7 +12,9 @@ LIMITS: Final = (
         "socket.request.max.bytes",
         PropertyKind.INTEGER,
         str(100 * 1024 * 1024),
-        "Largest frame that is taken from a peer.",
+        "Largest frame that is taken from a peer. What is answered here has a smaller limit if it comes from clients: "
+        "4 MiB for CreateTopics, CreatePartitions and AlterPartitionReassignments, 1 MiB for all others; and 16 MiB "
+        "for AlterPartition of brokers.",
         unit="bytes",
         minimum=1024,
         maximum=MAX_INT,

@@ -2,6 +2,13 @@ import struct
 
 import pytest
 
+from lethe.protocol.kafka.admin import (
+    CreatableAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeletableTopic,
+    DeleteTopicsRequest,
+)
 from lethe.protocol.kafka.admin_configs import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -220,3 +227,48 @@ def test_a_request_about_the_owner_is_answered_and_others_are_forwarded(
     assert server.pending_bytes == len(frame)
     if is_ours:
         assert taken(server).header.api is api
+
+
+MIB = 1_048_576
+
+
+@pytest.mark.parametrize(
+    "api, limit",
+    [
+        (ApiKey.DELETE_TOPICS, MIB),
+        (ApiKey.ELECT_LEADERS, MIB),
+        (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, MIB),
+        (ApiKey.METADATA, MIB),
+        (ApiKey.CREATE_TOPICS, 4 * MIB),
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, 4 * MIB),
+        (ApiKey.ALTER_PARTITION, 16 * MIB),
+    ],
+    ids=lambda each: each.name if isinstance(each, ApiKey) else str(each),
+)
+def test_a_request_too_large_for_its_api_is_refused_before_its_rows_arrive(api: ApiKey, limit: int) -> None:
+    largest, larger = ServerConnection(), ServerConnection()
+    largest.receive(struct.pack(">ihhi", limit, api, 1, 7))
+    assert largest.next_request() is None
+    larger.receive(struct.pack(">ihhi", limit + 1, api, 1, 7))
+    with pytest.raises(FrameError, match=f"{api.name} of {limit + 1:,} bytes exceeds the limit of {limit:,} bytes"):
+        larger.next_request()
+
+
+def test_a_controllers_request_about_the_whole_cluster_may_have_any_size_below_the_common_limit() -> None:
+    server = ServerConnection()
+    server.receive(struct.pack(">ihhi", 100 * MIB, ApiKey.UPDATE_METADATA, 8, 7))
+    assert server.next_request() is None
+
+
+def test_the_largest_requests_of_clients_with_ten_thousand_topics_fit() -> None:
+    placed = tuple(CreatableAssignment(number, (1, 2, 3)) for number in range(10))
+    topics = tuple(CreatableTopic(f"{number:030}", -1, -1, assignments=placed) for number in range(10_000))
+    payload = encode_request(CreateTopicsRequest(topics, 30_000), 4, 0, "me")
+    server = ServerConnection()
+    server.receive(struct.pack(">i", len(payload)) + payload[:8])
+    assert server.next_request() is None
+    names = tuple(DeletableTopic(f"{number:0100}") for number in range(10_000))
+    payload = encode_request(DeleteTopicsRequest(names, 30_000), 5, 0, "me")
+    server = ServerConnection()
+    server.receive(struct.pack(">i", len(payload)) + payload[:8])
+    assert server.next_request() is None
