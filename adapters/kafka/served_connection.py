@@ -1,5 +1,9 @@
 """One connection of a Kafka server, from its first request to its end. `server` has the theory.
 
+A request is decoded when there is room for it (`adapters.kafka.limits`), and after all that were forwarded before it.
+While a handler waits for something that may take long, the client may leave (`unless_left`): what it sends meanwhile is
+buffered as part of the next request, because the end of the stream is behind it.
+
 After an answer that throttles the client no further request is read for that time, as in Kafka (KIP-219).
 
 A connection under SASL is served by the same loop. Until the client has authenticated, only the requests of a login are
@@ -12,9 +16,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
-from lethe.adapters.kafka.admission import OPEN, Admission
+from lethe.adapters.kafka.connection_state import (
+    Connection,
+    NotAdmitted,
+    NotForwarded,
+    PeerClosed,
+    PeerLeft,
+    Unfinished,
+)
 from lethe.adapters.kafka.forwarded_client import ForwardedClient
 from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy, NoBrokerAvailable
 from lethe.adapters.kafka.limits import ServerLimits, ServerLoad
@@ -23,7 +34,7 @@ from lethe.adapters.security.accepting import SASL_APIS, SaslConversation
 from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.codec import Decoded
-from lethe.protocol.kafka.connection import Buffers, ServerConnection, api_versions_response
+from lethe.protocol.kafka.connection import FROM_DAEMONS, Buffers, ServerConnection, api_versions_response
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.forwarding import OwnApis, RequestHead, merged_versions
@@ -34,29 +45,12 @@ from lethe.protocol.vocabulary import SecurityProtocol
 
 _LOG: Final = logging.getLogger(__name__)
 _LIMIT_OF_LOGINS: Final = "sasl.server.max.receive.size"
+_SMALL_REQUEST_BYTES: Final = 1024
+"""A request up to this size is decoded at once: for each connection the limits allow more anyway."""
+T = TypeVar("T")
 
 MayForward = Callable[[Peer, str], str | None]
 """(client, listener) -> why its requests are not forwarded to a broker; None if they are"""
-
-
-class PeerClosed(Exception):
-    """The peer has closed its end."""
-
-
-class Unfinished(Exception):
-    """A request was not complete in time."""
-
-
-class NotAdmitted(Exception):
-    """The client is refused: its login, or what it asks before. The message says why."""
-
-    def __init__(self, reason: RefusalReason, message: str) -> None:
-        super().__init__(message)
-        self.reason: Final = reason
-
-
-class NotForwarded(Exception):
-    """The client's requests are not forwarded to a broker. The message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,55 +67,6 @@ class Service:
     claims: OwnApis
     refuse_forwarding: MayForward
     chunk_bytes: int
-
-
-class Connection:
-    """State of one connection."""
-
-    __slots__ = (
-        "aborted",
-        "admission",
-        "begun_s",
-        "busy",
-        "closing",
-        "listener",
-        "lost_because",
-        "peer",
-        "reader",
-        "writer",
-    )
-
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        peer: Peer,
-        listener: str,
-        admission: Admission = OPEN,
-    ) -> None:
-        self.listener = listener
-        self.admission = admission
-        self.lost_because: str | None = None
-        """The server's reason for ending it, if the peer did not cause the end."""
-        self.reader = reader
-        self.writer = writer
-        self.peer = peer
-        self.busy = False
-        """A request is with the handler, or its response is being written."""
-        self.closing = False
-        self.aborted = asyncio.Event()
-        self.begun_s: float | None = None
-        """When the first byte of an incomplete request arrived, on the event loop's clock."""
-
-    def abort(self) -> None:
-        self.closing = True
-        self.aborted.set()
-        self.writer.transport.abort()
-
-    def lose(self, reason: str) -> None:
-        """End it for a reason of the server."""
-        self.lost_because = reason
-        self.abort()
 
 
 class Conversation:
@@ -158,6 +103,8 @@ class Conversation:
         self._forwarded = self._forwarded_client(group)
         self._throttle_ms = 0
         """For how long the last answer throttles the client."""
+        self._decoded_bytes = 0
+        """Size of the request in progress, as far as it counts as decoded."""
 
     async def run(self) -> str:
         """Serve the connection to its end; return why it ended. Raises what ends it otherwise."""
@@ -174,7 +121,10 @@ class Conversation:
                 return "by the server"
             self._protocol.end_of_stream()
             return "by the peer"
+        except PeerLeft:
+            return "by the peer, whose request was waiting"
         finally:
+            self._give_back()
             if self._forwarded is not None:
                 self._forwarded.close()
 
@@ -226,6 +176,59 @@ class Conversation:
             raise Unfinished(f"{arrived} (lethe.request.receive.timeout.ms)") from None
         self._service.load.hold(connection, protocol.pending_bytes)
 
+    async def _wait_for_room(self, head: RequestHead) -> None:
+        """Return once the next request, which is complete, may be decoded. Raises PeerClosed if the connection ends."""
+        if head.size <= _SMALL_REQUEST_BYTES or head.api_key in FROM_DAEMONS or head.api_key in SASL_APIS:
+            return
+        connection, decoded = self._connection, self._service.load.decoded
+        turn = connection.decoding = decoded.turn(head.size)
+        try:
+            await turn
+            self._decoded_bytes = head.size
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                decoded.give_back(head.size)
+            if not connection.aborted.is_set():
+                raise
+            raise PeerClosed from None
+        finally:
+            connection.decoding = None
+
+    def _give_back(self) -> None:
+        """The request in progress does not count as decoded any more."""
+        count, self._decoded_bytes = self._decoded_bytes, 0
+        if count:
+            self._service.load.decoded.give_back(count)
+
+    async def unless_left(self, answer: asyncio.Future[T]) -> T:
+        """Return the handler's answer, which may take long. Raises PeerLeft once the connection has ended.
+
+        The request does not count as decoded any more: the handler limits those that wait."""
+        self._give_back()
+        leaving = asyncio.ensure_future(self._read_ahead())
+        try:
+            await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            await asyncio.wait((leaving,))
+        if answer.done():
+            return answer.result()
+        raise PeerLeft
+
+    async def _read_ahead(self) -> None:
+        """Read the next requests until the connection has ended, or one of the largest size may be there."""
+        connection, protocol, load = self._connection, self._protocol, self._service.load
+        while protocol.pending_bytes <= self._service.limits.max_request_bytes:
+            try:
+                data = await connection.reader.read(self._service.chunk_bytes)
+            except OSError:
+                return
+            if not data:
+                return
+            protocol.receive(data)
+            load.hold(connection, protocol.pending_bytes)
+        await connection.aborted.wait()
+
     # --- answering ------------------------------------------------------------------------------------------------
 
     async def _serve(self) -> str:
@@ -236,16 +239,20 @@ class Conversation:
             if foreign is not None and forwarded is not None:
                 await self._forward(forwarded, foreign)
                 continue
-            request = protocol.next_request()
-            if request is None:
+            head = protocol.complete_head()
+            if head is None:
                 await self._collect()
                 continue
             connection.begun_s = None
-            self._service.load.hold(connection, protocol.pending_bytes)
             if forwarded is not None:
                 await forwarded.settled()
+            await self._wait_for_room(head)
+            request = protocol.next_request()
+            assert request is not None
+            self._service.load.hold(connection, protocol.pending_bytes)
             connection.busy = True
             answer = await self._answer(request) if isinstance(request, Decoded) else request
+            self._give_back()
             if isinstance(answer, Close):
                 return answer.reason
             await self._write(answer)
@@ -269,6 +276,8 @@ class Conversation:
             answer = await self._service.handler(request.header, request.value, peer)
             self._throttle_ms = getattr(answer, "throttle_time_ms", 0)
             return answer if isinstance(answer, Close) else self._protocol.reply(answer)
+        except PeerLeft:
+            raise
         except Exception as error:  # noqa: BLE001 - one request that cannot be handled must not end the others
             _LOG.error("%s: cannot handle %s v%d of %s", self._service.name, api.name, version, peer, exc_info=error)
             return Close(f"its {api.name} could not be handled")

@@ -21,23 +21,16 @@ import functools
 import logging
 import socket
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from lethe.adapters.kafka.admission import OPEN, Admission
 from lethe.adapters.kafka.binding import BACKLOG, listen_at_once, why_not_bound
+from lethe.adapters.kafka.connection_state import Connection, NotAdmitted, NotForwarded, Unfinished
 from lethe.adapters.kafka.forwarding_proxy import CHUNK_BYTES as FORWARDED_BYTES
 from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy, NoBrokerAvailable
 from lethe.adapters.kafka.limits import CHUNK_BYTES, ServerLimits, ServerLoad
 from lethe.adapters.kafka.peers import Close, Handler, Peer, peer_of
-from lethe.adapters.kafka.served_connection import (
-    Connection,
-    Conversation,
-    MayForward,
-    NotAdmitted,
-    NotForwarded,
-    Service,
-    Unfinished,
-)
+from lethe.adapters.kafka.served_connection import Conversation, MayForward, Service
 from lethe.adapters.kafka.tls_door import HandshakeFailed, TlsDoor, peer_of_socket, shake_hands
 from lethe.adapters.security.audit import AuditLog
 from lethe.protocol.counting import counted
@@ -49,6 +42,7 @@ from lethe.protocol.kafka.versions import SPOKEN, VersionRange
 __all__ = ["Close", "Handler", "KafkaServer", "ListenFailed", "Peer"]
 
 _LOG: Final = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class ListenFailed(Exception):
@@ -100,6 +94,7 @@ class KafkaServer:
         self._listeners: list[asyncio.Server] = []
         self._doors: dict[asyncio.Server, TlsDoor] = {}
         self._connections: dict[Connection, None] = {}
+        self._conversations: dict[asyncio.Task[None], Conversation] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         """One for each connection that was accepted."""
         self._logging_in: dict[asyncio.Task[None], Peer] = {}
@@ -212,6 +207,13 @@ class KafkaServer:
             _LOG.info("%s: closed %s: %s", self._name, counted(len(closed), "connection"), reason)
         return len(closed)
 
+    async def unless_left(self, answer: asyncio.Future[T]) -> T:
+        """Return the answer to the request that the current task handles, which may take long. Its handler ends with an
+        exception, and the connection with it, once the client has closed or reset it."""
+        task = asyncio.current_task()
+        assert task is not None
+        return await self._conversations[task].unless_left(answer)
+
     def _accept(
         self, listener: str, admission: Admission, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
@@ -270,6 +272,7 @@ class KafkaServer:
     def _end(self, task: asyncio.Task[None]) -> None:
         self.load.connections -= 1
         self._tasks.discard(task)
+        self._conversations.pop(task, None)
         self._logging_in.pop(task, None)
 
     def _login_ends_s(self, admission: Admission) -> float:
@@ -297,10 +300,13 @@ class KafkaServer:
         assert self._group is not None
         peer = connection.peer
         self._connections[connection] = None
+        conversation = Conversation(
+            self._service, connection, self._group, login_ends_s=login_ends_s, admitted=self._admitted
+        )
+        if (task := asyncio.current_task()) is not None:
+            self._conversations[task] = conversation
         try:
-            reason = await Conversation(
-                self._service, connection, self._group, login_ends_s=login_ends_s, admitted=self._admitted
-            ).run()
+            reason = await conversation.run()
             lost = connection.lost_because
             level = logging.DEBUG if lost is None else logging.INFO
             _LOG.log(level, "%s: closed the connection of %s: %s", self._name, peer, lost or reason)

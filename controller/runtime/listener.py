@@ -27,7 +27,8 @@ client at a broker but the client itself.
 
 At most `MAX_AT_ONCE` requests wait for the core. Further ones wait with their connections, which have one request in
 progress each, so a flood of requests delays the other events only briefly. Requests that are held do not count: they
-wait for brokers, for as long as their clients allow.
+wait for brokers, for as long as their clients allow, or until these close their connections. The core limits their
+number (`core.client_waits`); it drops one whose client is gone with its time.
 """
 
 from __future__ import annotations
@@ -255,7 +256,7 @@ class BrokerListener:
                 self._post(_event(key, request, header, peer))
                 held_ms = await waiting.handled
             limit.reschedule(loop.time() + (held_ms + self._max_wait_ms) / 1000)
-            return await waiting.answer
+            return await self._server.unless_left(waiting.answer) if held_ms else waiting.answer.result()
         finally:
             self._unanswered.pop(key, None)
 

@@ -1,6 +1,7 @@
 """The controller's listener on real sockets, with a core that answers when the test says so."""
 
 import asyncio
+import socket
 import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
@@ -218,6 +219,56 @@ async def test_a_clients_request_says_who_sent_it_and_may_be_held_without_holdin
         bench.listener.reply(Reply(event.key, DELETED))
         assert await deleted == DELETED
     assert bench.errors["DeleteTopics", "NONE"] == 1
+
+
+@asynccontextmanager
+async def held(bench: Bench, behind: bytes = b"") -> AsyncIterator[asyncio.StreamWriter]:
+    """A client whose request is held for 24 days, and what it has sent behind it."""
+    _, writer = await asyncio.open_connection("127.0.0.1", bench.advertised[0].port)
+    try:
+        payload = encode_request(DELETE, 5, 1, "1")
+        posted = len(bench.posted)
+        writer.write(struct.pack(">i", len(payload)) + payload + behind)
+        await reach(lambda: len(bench.posted) == posted + 1)
+        bench.listener.hold(HoldRequest(bench.posted[-1].key, 2**31 - 1))
+        yield writer
+    finally:
+        writer.transport.abort()
+
+
+@pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
+@pytest.mark.parametrize("behind", [0, 1_000, 2_000_000])
+async def test_a_client_that_leaves_a_held_request_leaves_its_connection(is_reset: bool, behind: int) -> None:
+    """However much it has sent behind the request."""
+    async with Bench().running() as bench:
+        async with held(bench, bytes(behind)) as writer:
+            assert bench.listener.view().connections == 1
+            if is_reset:
+                linger = struct.pack("ii", 1, 0)
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                await writer.drain()
+                writer.transport.abort()
+            else:
+                writer.write_eof()
+            await reach(lambda: bench.listener.view().connections == 0)
+        # The core's answer is for nobody.
+        bench.listener.reply(Reply(bench.posted[0].key, DELETED))
+    assert bench.errors == Counter()
+
+
+async def test_what_a_client_sends_behind_a_held_request_is_answered_after_it() -> None:
+    async with Bench().running() as bench, await bench.connect() as client, asyncio.TaskGroup() as group:
+        deleted = group.create_task(outcome(client, DELETE, 5))
+        await reach(lambda: len(bench.posted) == 1)
+        bench.listener.hold(HoldRequest(bench.posted[0].key, 30_000))
+        shut_down = group.create_task(outcome(client, SHUTDOWN))
+        await asyncio.wait((shut_down, deleted), timeout=0)
+        assert len(bench.posted) == 1
+        bench.listener.reply(Reply(bench.posted[0].key, DELETED))
+        assert await deleted == DELETED
+        await reach(lambda: len(bench.posted) == 2)
+        bench.listener.reply(Reply(bench.posted[1].key, ControlledShutdownResponse(0)))
+        assert await shut_down == ControlledShutdownResponse(0)
 
 
 async def test_a_held_request_is_refused_when_control_is_lost_and_late_when_nothing_follows() -> None:

@@ -292,6 +292,65 @@ async def test_unfinished_requests_of_many_peers_do_not_take_more_than_the_limit
     assert server.load.queued_bytes == 0
 
 
+def large() -> bytes:
+    """A frame of nearly a mebibyte, of which four are decoded at once."""
+    topics = tuple(MetadataRequestTopic("x" * 30_000) for _ in range(33))
+    return framed(encode_request(MetadataRequest(topics), 12, 0, "test"))
+
+
+async def test_large_requests_are_decoded_as_earlier_ones_are_answered() -> None:
+    handled: list[asyncio.Future[Response | Close]] = []
+
+    async def handler(header: RequestHeader, value: Request, peer: Peer) -> Response | Close:
+        handled.append(asyncio.get_running_loop().create_future())
+        return await handled[-1]
+
+    frame = large()
+    async with running(handler) as server, contextlib.AsyncExitStack() as stack:
+        peers = []
+        for number in range(6):
+            reader, writer = await stack.enter_async_context(raw(server))
+            peers.append(reader)
+            writer.write(frame)
+            waiting = max(0, number - 3)
+            await until(lambda: server.load.queued_bytes == waiting * len(frame))  # noqa: B023 - awaited at once
+            await until(lambda: len(handled) == min(number + 1, 4))  # noqa: B023 - awaited at once
+        assert server.load.decoded.bytes == 4 * (len(frame) - 4)
+        handled[0].set_result(metadata("first"))
+        await until(lambda: len(handled) == 5)
+        assert server.load.queued_bytes == len(frame)
+        # The last one has no turn yet, so it is not answered before it is closed.
+        server.close_connections("a test")
+        await closed(peers[5])
+        await until(lambda: server.load.queued_bytes == 0)
+        for each in handled[1:]:
+            each.set_result(metadata("later"))
+        for peer in peers[:5]:
+            assert len(await answer_from(peer)) > 0
+        await until(lambda: server.connection_count == 0)
+        assert server.load.decoded.bytes == 0
+    assert len(handled) == 5
+
+
+async def test_a_small_request_is_answered_while_large_ones_wait() -> None:
+    answers: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def handler(header: RequestHeader, value: Request, peer: Peer) -> Response | Close:
+        assert isinstance(value, MetadataRequest)
+        if value.topics is not None:
+            await answers
+        return metadata("answered")
+
+    async with running(handler) as server, contextlib.AsyncExitStack() as stack:
+        for _ in range(5):
+            _, writer = await stack.enter_async_context(raw(server))
+            writer.write(large())
+        await until(lambda: server.load.queued_bytes > 1_000_000 - 12_000)
+        async with await connect(server) as client:
+            assert await client.request(MetadataRequest(None), 12) == metadata("answered")
+        answers.set_result(None)
+
+
 async def test_a_request_of_drops_ends_with_its_time_and_not_with_its_last_drop(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
