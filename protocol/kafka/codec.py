@@ -143,18 +143,18 @@ def _message(api: ApiKey, version: int, is_response: bool) -> _Message:
         binding=binding,
         header_version=schema.__header_schema__.__version__,
         broker_epoch_at=None if is_response or api not in _CONTROL_APIS else fixed_offset(schema, "broker_epoch"),
-        ignores_trailing_bytes=not is_response and api in _READ_ONLY_APIS,
+        ignores_trailing_bytes=not is_response and api not in _STRICT_APIS,
     )
 
 
 _CONTROL_APIS: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
-_READ_ONLY_APIS: Final = (
-    *(ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_LOG_DIRS),
-    *(ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS, ApiKey.DESCRIBE_CLUSTER, ApiKey.FIND_COORDINATOR),
+_STRICT_APIS: Final = (
+    *(*_CONTROL_APIS, ApiKey.CONTROLLED_SHUTDOWN),
+    *(ApiKey.ALTER_PARTITION, ApiKey.ALLOCATE_PRODUCER_IDS),
 )
-"""Kafka ignores bytes after the end of every request, and a client relies on it: to request all topics, librdkafka 2.16
-sends four bytes of length where MetadataRequest v12 has one, so three are left over. Requests that change state stay
-strict: if one does not end where its schema ends, it is refused."""
+"""What controllers and brokers send ends where its schema ends, or is refused. Kafka ignores bytes after the end of
+every request, and clients rely on it: to request all topics, librdkafka 2.16 sends four bytes of length where
+MetadataRequest v12 has one, so three are left over; behind AlterUserScramCredentialsRequest v0 it sends one more."""
 
 # --- headers ------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ from typing import Final
 from tests.judge.compare import Difference
 from tests.judge.step import Side
 
+_AGENTS: Final = "See [decision 0071](decisions/0071-agents-for-clients.md)."
+
 DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(
         "the controller is a node more",
@@ -19,10 +21,57 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
             "Python aiokafka cluster",
             "Python kafka-python cluster",
             "kcat -L*",
+            "3.9.1 ReassignPartitionsCommand --reassignment-json-file {dir:moves.json} --verify (single-0=2)",
+            "3.9.1 ReassignPartitionsCommand --reassignment-json-file {dir:moves.json} --cancel (single-0=2 none*",
         ),
-        frozenset({Side.LETHE}),
+        frozenset({Side.LETHE, Side.AGENTS}),
         "Clients learn of an advertised controller as of a broker; Kafka's controller is one of the brokers "
         "([decision 0034](decisions/0034-clients-are-passed-on.md)).",
+    ),
+    Difference(
+        "there is no znode of features",
+        ("Admin 3.9.1 features",),
+        frozenset({Side.LETHE, Side.AGENTS}),
+        "Kafka's controller makes `/feature` where there is none. It holds no feature in ZooKeeper mode; Lethe leaves it "
+        "as it is.",
+    ),
+    Difference(
+        "agents have no records, groups and transactions",
+        (
+            *("Admin 3.9.1 delete-groups*", "Admin 3.9.1 transactions", "Admin 3.9.1 producers*", "kcat -Q*"),
+            *("Admin 3.9.1 end-offset*", "Admin 3.9.1 move-dir*", "Python confluent produce*"),
+            *("3.9.1 ConsumerGroupCommand*", "3.9.1 GetOffsetShell*", "3.9.1 DeleteRecordsCommand*"),
+            "3.9.1 TransactionsCommand*",
+        ),
+        frozenset({Side.AGENTS}),
+        _AGENTS,
+    ),
+    Difference(
+        "agents leave quotas, ACLs, tokens and SCRAM users to brokers",
+        (
+            *("3.9.1 ConfigCommand --entity-type users*", "3.9.1 ConfigCommand --entity-type clients*"),
+            *("3.9.1 ConfigCommand --entity-type ips*", "Admin 3.9.1 set-quota*", "Admin 3.9.1 scram-users*"),
+            *("3.9.1 AclCommand*", "Admin 3.9.1 acls", "Admin 3.9.1 create-acl*", "Admin 3.9.1 delete-acl*"),
+            *("3.9.1 DelegationTokenCommand*", "Admin 3.9.1 create-token*", "Admin 3.9.1 tokens*"),
+        ),
+        frozenset({Side.AGENTS}),
+        _AGENTS,
+    ),
+    Difference(
+        "agents have settings and loggers of their own",
+        (
+            *("3.9.1 ConfigCommand --entity-type brokers --entity-name 1*", "Admin 3.9.1 configs BROKER 1"),
+            *("3.9.1 ConfigCommand --entity-type broker-loggers*", "Python confluent configs BROKER 1"),
+        ),
+        frozenset({Side.AGENTS}),
+        "They show those of Kafka's settings that they know or are given, and refuse a name that nobody knows, which "
+        "Kafka stores. They have no loggers of Java. " + _AGENTS,
+    ),
+    Difference(
+        "clients of Kafka 2.5 ask no broker without Produce",
+        ("2.5.1 *",),
+        frozenset({Side.AGENTS}),
+        'They end with "The broker does not support PRODUCE", or wait. ' + _AGENTS,
     ),
     Difference(
         "internal topics are not deleted",

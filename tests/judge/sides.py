@@ -25,6 +25,8 @@ _SMALL_FETCHES: Final = {"replica.fetch.max.bytes": "1000", "replica.fetch.respo
 _EVERYWHERE: Final = {
     "auto.create.topics.enable": "false",
     "auto.leader.rebalance.enable": "false",
+    # As the brokers of tests have it; topics show it.
+    "log.segment.delete.delay.ms": "1000",
     "num.partitions": "2",
     "default.replication.factor": "2",
 }

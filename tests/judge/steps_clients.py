@@ -49,7 +49,7 @@ ADMIN: Final = (
     _admin("metrics-resources"),
     _admin("move-dir", "j9", "0", "1", "/no/such/directory"),
     _admin("delete", "j1", "j2", "nothing", ""),
-    _admin("delete-ids", "{id:j9}", "AAAAAAAAAAAAAAAAAAAAAQ"),
+    _admin("delete-ids", "{id:j9}", "AAAAAAAAAAAAAAAAAAAAAQ", free=ORDER),
     _admin("delete-ids", "AAAAAAAAAAAAAAAAAAAAAA"),
     _admin("delete", "b.c", "b_c"),
     _admin("list", note="some are deleted"),
