@@ -32,8 +32,8 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "there is no znode of features",
         ("Admin 3.9.1 features",),
         frozenset({Side.LETHE, Side.AGENTS}),
-        "Kafka's controller makes `/feature` where there is none. It holds no feature in ZooKeeper mode; Lethe leaves it "
-        "as it is.",
+        "Kafka's controller makes `/feature` where there is none. It has no features in ZooKeeper mode. Lethe leaves "
+        "it as it is.",
     ),
     Difference(
         "agents have no records, groups and transactions",

@@ -81,7 +81,7 @@ def test_a_listed_difference_that_no_step_has_is_named() -> None:
 def test_a_run_passes_only_if_every_step_was_compared(
     answers: list[Outcome], code: int, left: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    steps = [STEP, Step(Client.KCAT, ("-L", "-t", "placed"))]
+    steps = [STEP, Step(Client.KCAT, ("-C", "-t", "placed"))]
     rows = completed(steps, {Side.KAFKA: [said("a"), said("a")], Side.AGENTS: answers})
     assert summary(steps, [Side.AGENTS], rows) == code
     assert f"not compared: {left}\n" in capsys.readouterr().err
