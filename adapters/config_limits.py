@@ -12,9 +12,9 @@ LIMITS: Final = (
         "socket.request.max.bytes",
         PropertyKind.INTEGER,
         str(100 * 1024 * 1024),
-        "Largest frame that is taken from a peer. What is answered here has a smaller limit if it comes from clients: "
-        "4 MiB for CreateTopics, CreatePartitions and AlterPartitionReassignments, 1 MiB for all others; and 16 MiB "
-        "for AlterPartition of brokers.",
+        "Largest frame that is taken from a peer. What is answered here has a smaller limit, except for what "
+        "controllers send to agents: 4 MiB where each row has replicas or settings, 2 MiB where it names a topic or "
+        "partition (Metadata, DeleteTopics, ElectLeaders, ListPartitionReassignments), 1 MiB for all others.",
         unit="bytes",
         minimum=1024,
         maximum=MAX_INT,

@@ -180,13 +180,13 @@ def _nothing_to_forget(broker: int, in_trash: tuple[str, ...]) -> str:
     why = f"neither assignments nor debts name broker {broker}: there is nothing to forget"
     if not in_trash:
         return why
-    look = f"see lethe explain {operand(in_trash[0])}, and forget it when they wait for it"
+    look = f"see lethe explain {operand(in_trash[0])}, and forget it once they do"
     return f"{why} yet. {_will_wait(broker, in_trash)}: {look}"
 
 
 def _will_wait(broker: int, in_trash: tuple[str, ...]) -> str:
     names = listed(in_trash, SHOWN)
-    return f"In the trash: {names}. These deletions have not begun, and will wait for broker {broker}"
+    return f"In the trash: {names}. These deletions have not begun, and will wait for broker {broker}, or owe it"
 
 
 def _is_lost(seen: ClusterLoad, partition: TopicPartition, broker: int) -> bool:

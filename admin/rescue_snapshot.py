@@ -75,10 +75,9 @@ class RescueSnapshot:
     will_owe: tuple[str, ...] = ()
     """With --owe: what absent brokers will owe, as texts."""
     will_lose: tuple[str, ...] = ()
-    """What giving up a broker means."""
-    named_by: tuple[str, ...] = ()
-    """Marked topics with replicas on the broker that is given up."""
     """With --forget: what giving the broker up means, as texts."""
+    named_by: tuple[str, ...] = ()
+    """The same: marked topics with replicas on it."""
 
     @property
     def disabled_on(self) -> tuple[BrokerId, ...]:

@@ -150,7 +150,7 @@ def _replaceable(seen: ClusterLoad, load: BrokerLoad) -> list[str]:
     if unknown := _unknown(seen, load):
         return [
             *lines,
-            f"\tWhether an empty broker may take the id {load.broker} is not known: see topics {', '.join(unknown)}",
+            f"\tWhether an empty broker may take the id {load.broker} is not known: see topics {listed(unknown)}",
         ]
     if seen.trash_unseen is not None:
         return [f"\tWhether an empty broker may take the id {load.broker} is not known: {seen.trash_unseen}"]

@@ -71,8 +71,8 @@ async def forgetting(
     if outcome.problem is None and (held := await not_begun(session, plan.marked, plan.in_trash)):
         data["not_ended"] = [*held]
         lines.append(
-            f"Not ended: {listed(held, SHOWN)}. These deletions have not begun, and will wait for broker {broker}: see "
-            f"lethe explain {operand(held[0])}, and forget it again when they wait for it."
+            f"Not ended: {listed(held, SHOWN)}. These deletions have not begun, and will wait for broker {broker}, or "
+            f"owe it: see lethe explain {operand(held[0])}, and forget it again once they do."
         )
         code = Exit.NO
     return Answer(data, tuple(lines), exit=code)

@@ -25,17 +25,16 @@ from lethe.protocol.kafka.errors import ErrorCode
 
 
 def described_rows(
-    request: DescribeConfigsRequest,
-    resources: Iterable[DescribableConfigs],
-    entries_of: Callable[[ConfigResource], Iterable[ConfigEntry]],
+    request: DescribeConfigsRequest, entries_of: Callable[[ConfigResource], Iterable[ConfigEntry]]
 ) -> tuple[DescribedConfigs, ...]:
-    """Return a row for each of these resources, with the requested ones of its settings and of their synonyms.
+    """Return a row for each of the request's resources, with the requested ones of its settings and of their synonyms.
+    A row that is asked for again is left out: five bytes of a request would have a row with all settings.
 
     `entries_of` returns all settings of a resource with their synonyms, or raises RowRefused. Rows have them by name.
     """
     seen: dict[ConfigResource, Mapping[str, ConfigEntry] | RowRefused] = {}
     rows = []
-    for asked in resources:
+    for asked in dict.fromkeys(request.resources):
         resource = ConfigResource(asked.resource_type, asked.resource_name)
         if resource not in seen:
             seen[resource] = _looked_at(request, resource, entries_of)

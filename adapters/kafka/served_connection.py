@@ -105,6 +105,8 @@ class Conversation:
         """For how long the last answer throttles the client."""
         self._decoded_bytes = 0
         """Size of the request in progress, as far as it counts as decoded."""
+        self.request_bytes = 0
+        """Size of the request in progress."""
 
     async def run(self) -> str:
         """Serve the connection to its end; return why it ended. Raises what ends it otherwise."""
@@ -249,13 +251,17 @@ class Conversation:
             await self._wait_for_room(head)
             request = protocol.next_request()
             assert request is not None
+            self.request_bytes = head.size
             self._service.load.hold(connection, protocol.pending_bytes)
             connection.busy = True
             answer = await self._answer(request) if isinstance(request, Decoded) else request
+            # A connection that is idle from now on keeps neither.
+            del request
             self._give_back()
             if isinstance(answer, Close):
                 return answer.reason
             await self._write(answer)
+            del answer
             connection.busy = False
             await self._mute()
         return "by the server"

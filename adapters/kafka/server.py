@@ -214,6 +214,12 @@ class KafkaServer:
         assert task is not None
         return await self._conversations[task].unless_left(answer)
 
+    def request_bytes(self) -> int:
+        """Return how large the request was on the wire that the current task handles."""
+        task = asyncio.current_task()
+        assert task is not None
+        return self._conversations[task].request_bytes
+
     def _accept(
         self, listener: str, admission: Admission, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:

@@ -94,9 +94,7 @@ def answer_describe_configs(
         error = ErrorCode.INVALID_REQUEST
         rows = (DescribedConfigs(error, error_message(error), *each[:2], ()) for each in request.resources)
         return DescribeConfigsResponse(tuple(rows))
-    return DescribeConfigsResponse(
-        described_rows(request, request.resources, lambda each: _entries(cache, each, own, stored))
-    )
+    return DescribeConfigsResponse(described_rows(request, lambda each: _entries(cache, each, own, stored)))
 
 
 def _entries(

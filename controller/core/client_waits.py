@@ -5,6 +5,7 @@
     every outcome is there                                            the response as it was given to `wait`
     the request's timeout is over; a timeout up to 0 is over at once  REQUEST_TIMED_OUT in the rows that still wait
     more than MAX_WAITING requests wait, or MAX_WAITING_ROWS of them  the same for the one that has waited for longest
+    or MAX_WAITING_BYTES
     the term ends                                                     NOT_CONTROLLER in every row (`requests`)
 
 Kafka waits for the metadata cache of the controller's own broker. This controller is no broker, so it waits for all
@@ -58,6 +59,8 @@ from lethe.protocol.vocabulary import LEADER_NONE, BrokerId
 MAX_WAITING: Final = 1_000
 """A client chooses how long its request waits, 24 days at most, and may be gone meanwhile."""
 MAX_WAITING_ROWS: Final = 200_000
+MAX_WAITING_BYTES: Final = 8 * 1_048_576
+"""In frames. A request is kept as long as it waits, and may take 72 times as much in memory."""
 R = TypeVar("R", DeletedTopic, GrownTopic, PartitionOutcome)
 
 
@@ -99,11 +102,13 @@ def end_waits(step: StepContext) -> None:
 
 def _end_oldest(step: StepContext) -> None:
     """Answer the requests that have waited for longest, until the others are within the limits."""
-    waits = step.context.cluster.client_waits
+    waits, unanswered = step.context.cluster.client_waits, step.context.cluster.unanswered
     rows = sum(_row_count(waiting.response) for waiting in waits.values())
-    while len(waits) > MAX_WAITING or (rows > MAX_WAITING_ROWS and len(waits) > 1):
+    size = sum(unanswered[key].frame_bytes for key in waits)
+    while len(waits) > MAX_WAITING or ((rows > MAX_WAITING_ROWS or size > MAX_WAITING_BYTES) and len(waits) > 1):
         key, waiting = next(iter(waits.items()))
         rows -= _row_count(waiting.response)
+        size -= unanswered[key].frame_bytes
         step.reply(key, _timed_out(waiting))
 
 

@@ -74,6 +74,8 @@ class PendingRequest(NamedTuple):
     sender: Sender | None = None
     """The client; None: a broker sent the request."""
     client_id: str = ""
+    frame_bytes: int = 0
+    """How large a client's request was on the wire."""
     quota: MutationQuota | None = None
     """What limits the changes of the request: see `mutation_quotas`. None: nothing, or it is not read yet."""
     throttled_until_ms: int = 0
@@ -122,6 +124,8 @@ class ClusterState:
     elected_at_ms: int = 0
     previous_term_zxid: int | None = None
     """The zxid with which the term before began, or a later one of it; None: not known, or control was taken."""
+    term_zxid: int = 0
+    """The zxid with which this term began; 0: control was taken."""
     leaving: PendingResignation | None = None
     """Set while the controller waits for answers before it resigns for good; no deletion starts meanwhile."""
     channels_are_open: bool = False

@@ -91,7 +91,7 @@ def on_configs_to_describe_read(
                 step.refuse("cluster", _WHAT, str(problem))
             raise
 
-    rows = described_rows(request, dict.fromkeys(request.resources), entries_of)
+    rows = described_rows(request, entries_of)
     requests.answer(step, then.key, DescribeConfigsResponse(rows))
 
 

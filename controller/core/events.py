@@ -234,6 +234,8 @@ class ClientRequested:
     sender: Sender
     client_id: str = ""
     """The name that the client gives itself; quotas may depend on it."""
+    frame_bytes: int = 0
+    """How large the request was on the wire."""
 
 
 # --- our own ------------------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def received(step: StepContext, event: BrokerRequested | ClientRequested) -> Non
     if not context.is_leading:
         step.emit(Reply(event.key, refused(event.request)))
         return
-    whose = (event.sender, event.client_id) if isinstance(event, ClientRequested) else ()
+    whose = (event.sender, event.client_id, event.frame_bytes) if isinstance(event, ClientRequested) else ()
     context.cluster.unanswered[event.key] = PendingRequest(event.request, event.version, *whose)
     match event.request:
         case ControlledShutdownRequest():

@@ -298,7 +298,7 @@ def on_election_written(step: StepContext, task: ElectionWritten, outcome: Group
     context = step.context
     if isinstance(outcome, GroupDone) and outcome.stats[-1] is not None:
         context.active_controller = context.config.controller_id
-        context.cluster.previous_term_zxid = task.before_zxid
+        context.cluster.previous_term_zxid, context.cluster.term_zxid = task.before_zxid, outcome.stats[-1].mzxid
         _won(step, task.new_epoch, EpochVersion(outcome.stats[-1].version))
     else:
         if isinstance(outcome, GroupFailed):

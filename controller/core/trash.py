@@ -185,8 +185,12 @@ def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[G
         else:
             trash.retries.pop(name, None)
             left = {} if name not in trash.topics else trash.topics[name].groups_left
-            frozen = task.frozen.get(name)
-            trash.topics[name] = TrashedTopic(entry, step.now_ms, groups_left=left, frozen_version=frozen)
+            frozen, before = task.frozen.get(name), trash.in_phase(name, TrashPhase.FREEZING)
+            # Retention that is switched off again and again is off in vain, too.
+            problem = before.problem if before is not None and entry.phase is TrashPhase.FREEZING else None
+            trash.topics[name] = TrashedTopic(
+                entry, step.now_ms, problem=problem, groups_left=left, frozen_version=frozen
+            )
             if entry.phase is TrashPhase.OFFSETS:
                 trash.topics[name].retry_at_ms = step.now_ms + step.context.config.retry_max_ms
             if entry.phase is TrashPhase.RESTORING:

@@ -43,11 +43,12 @@ from lethe.protocol.journal_trash import EXPIRED, GAVE_WAY, PURGED
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.config_writes import config_operations
 from lethe.protocol.zookeeper.operations import Create, Data, Delete, GetData, Operation, ReadOutcome, ZkError
-from lethe.protocol.zookeeper.packing import REQUEST_LIMIT_BYTES, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 from lethe.protocol.zookeeper.znodes import DeletionOrders, RequestedAction, TopicRequest, TrashEntry, TrashPhase
 
-VERSION_BYTES: Final = REQUEST_LIMIT_BYTES // 2
-"""How much of the write may raise the states' data versions."""
+VERSION_BYTES: Final = 20_000
+"""How much of the write may raise the states' data versions. ZooKeeper keeps the last 500 writes in memory, and a
+thousand topics may end at once."""
 
 
 def forbidden(context: Context, name: str) -> str | None:
@@ -98,7 +99,7 @@ def _end(context: Context, found: TrashedTopic, name: str, version: int | None) 
     """Return the writes that end the topic's stay. The last one is about the request, if there is one."""
     states = {number: next_state(context, saved, ()) for number, saved in sorted(found.entry.partitions.items())}
     orders = DeletionOrders(grace_ms=0, offline_replicas=found.entry.offline_replicas)
-    # If it is spared, brokers that stayed up follow it. An older entry may take too many writes, and has to end.
+    # If it is spared, brokers that stayed up follow it.
     versions = version_writes(name, states) if version_bytes(name, states) <= VERSION_BYTES else ()
     return (
         *topic_creates(name, found.entry, states),

@@ -206,14 +206,15 @@ def _was_held(context: Context, name: str, asked: _Asked) -> bool:
 
     So nobody else had control since the marker is there, and a freezing topic is not queued by that marker. An earlier
     term may have been Kafka's: its controller deletes what is freezing."""
-    began, topic = context.cluster.previous_term_zxid, context.cluster.topics.get(name)
-    found = context.cluster.trash.in_phase(name, TrashPhase.FREEZING)
+    cluster = context.cluster
+    began, topic = cluster.previous_term_zxid, cluster.topics.get(name)
+    found = cluster.trash.in_phase(name, TrashPhase.FREEZING)
     marker, entry = asked.marker, asked.entry
     if began is None or topic is None or found is None or found.entry.topic_id != topic.id:
         return False
     if not isinstance(marker, Data) or not isinstance(entry, Present) or marker.stat.version:
         return False
-    return began < marker.stat.czxid < entry.stat.czxid
+    return began < marker.stat.czxid < entry.stat.czxid < cluster.term_zxid
 
 
 def on_requests_answered(step: StepContext, task: TopicRequestsAnswered, outcomes: Sequence[GroupOutcome]) -> None:

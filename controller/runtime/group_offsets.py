@@ -27,8 +27,8 @@ LIMIT_MS: Final = 60_000
 """For one effect, from the first connection to the last answer."""
 ENDPOINTS_AT_ONCE: Final = 64
 """Brokers to which offsets are committed at the same time: silent ones must not delay the others."""
-MAX_FAILED: Final = 100_000
-"""Groups whose failure is remembered for the order of later commits."""
+MAX_REMEMBERED: Final = 100_000
+"""Groups that are remembered for the order of later commits."""
 _FAILURES: Final = (ClientError, ProtocolError, GroupsUnseen)
 
 
@@ -48,9 +48,9 @@ class GroupOffsetsClient:
         self._fault = fault
         self._limit_ms = limit_ms
         self._running: set[asyncio.Task[None]] = set()
-        self._failed: dict[str, None] = {}
-        """Groups whose last commit did not succeed, the latest last. They go last, so that others do not wait for them
-        at each attempt."""
+        self._asked: dict[str, None] = {}
+        """Groups that were asked, the latest last. The others go first: there may be more than can be asked at a time,
+        and one that breaks its connection must not delay them at each attempt."""
 
     def perform(self, effect: ReadOffsets | CommitOffsets) -> None:
         """Start it; the event is posted at the end."""
@@ -104,8 +104,8 @@ class GroupOffsetsClient:
         return OffsetsCommitted(effect.id, problems)
 
     def _by_endpoint(self, groups: tuple[GroupCommit, ...]) -> dict[Endpoint, list[GroupCommit]]:
-        """Return the commits in the order in which they are sent: those that failed the last time come last."""
-        ranks = {group: rank for rank, group in enumerate(self._failed)}
+        """Return the commits in the order in which they are sent: those that were asked last come last."""
+        ranks = {group: rank for rank, group in enumerate(self._asked)}
         found: dict[Endpoint, list[GroupCommit]] = {}
         for each in sorted(groups, key=lambda each: ranks.get(each.group, -1)):
             found.setdefault(each.endpoint, []).append(each)
@@ -126,19 +126,16 @@ class GroupOffsetsClient:
                 async with await self._connect(endpoint) as connection:
                     for each in commits:
                         self._note_asked(each.group)
-                        found[each.group] = problems = await _commit_one(connection, each)
-                        if not problems:
-                            self._failed.pop(each.group, None)
+                        found[each.group] = await _commit_one(connection, each)
             except (ClientError, ProtocolError) as error:
                 for each in commits:
                     found.setdefault(each.group, dict.fromkeys(each.topics, str(error)))
 
     def _note_asked(self, group: str) -> None:
-        """Take the group for failed, and as the last one that did, until it has succeeded."""
-        self._failed.pop(group, None)
-        self._failed[group] = None
-        if len(self._failed) > MAX_FAILED:
-            del self._failed[next(iter(self._failed))]
+        self._asked.pop(group, None)
+        self._asked[group] = None
+        if len(self._asked) > MAX_REMEMBERED:
+            del self._asked[next(iter(self._asked))]
 
 
 async def _commit_one(connection: KafkaConnection, commit: GroupCommit) -> Mapping[str, str]:

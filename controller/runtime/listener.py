@@ -253,7 +253,7 @@ class BrokerListener:
         try:
             async with self._request_slots:
                 self._unanswered[key] = waiting
-                self._post(_event(key, request, header, peer))
+                self._post(_event(key, request, header, peer, self._server.request_bytes()))
                 held_ms = await waiting.handled
             limit.reschedule(loop.time() + (held_ms + self._max_wait_ms) / 1000)
             return await self._server.unless_left(waiting.answer) if held_ms else waiting.answer.result()
@@ -262,10 +262,10 @@ class BrokerListener:
 
 
 def _event(
-    key: int, request: ControllerRequest, header: RequestHeader, peer: Peer
+    key: int, request: ControllerRequest, header: RequestHeader, peer: Peer, frame_bytes: int
 ) -> BrokerRequested | ClientRequested:
     if isinstance(request, AdminRequest):
-        return ClientRequested(key, request, header.version, peer.sender, header.client_id or "")
+        return ClientRequested(key, request, header.version, peer.sender, header.client_id or "", frame_bytes)
     return BrokerRequested(key, request, header.version)
 
 

@@ -51,16 +51,18 @@ Buffers = Sequence[bytes | memoryview]
 
 MAX_REQUEST_BYTES: Final = 1_048_576
 """Largest request that is decoded, except for the APIs below. A row may have one byte in a frame, and takes 72 in
-memory and 1.2 µs then (measured): a mebibyte is 75 MB and 1.3 s. 10,000 topics fit, with names of 100 letters."""
+memory and 1.2 µs then (measured): a mebibyte is 75 MB and 1.3 s."""
+MAX_NAMING_BYTES: Final = 2 * MAX_REQUEST_BYTES
+"""The same for requests that name topics, with their ids, or partitions: 10,000 topics with 100,000 partitions fit."""
 MAX_PLACING_BYTES: Final = 4 * MAX_REQUEST_BYTES
-"""The same for requests with a row for each partition: 100,000 of three replicas, in 10,000 topics, take 2.5 MB."""
-_MAX_ALTER_PARTITION_BYTES: Final = 16 * MAX_REQUEST_BYTES
-"""A broker sends all changes at once; those of 600,000 partitions fit, more than one broker can lead."""
+"""The same for requests with replicas or settings in each row: 100,000 partitions of three replicas, in 10,000 topics,
+take 2.5 MB, and the throttles of their reassignment 4 MB. AlterPartition of 70,000 partitions fits."""
 _MAX_BYTES: Final[Mapping[int, int]] = {
-    ApiKey.CREATE_TOPICS: MAX_PLACING_BYTES,
-    ApiKey.CREATE_PARTITIONS: MAX_PLACING_BYTES,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: MAX_PLACING_BYTES,
-    ApiKey.ALTER_PARTITION: _MAX_ALTER_PARTITION_BYTES,
+    **dict.fromkeys((ApiKey.METADATA, ApiKey.DELETE_TOPICS), MAX_NAMING_BYTES),
+    **dict.fromkeys((ApiKey.ELECT_LEADERS, ApiKey.LIST_PARTITION_REASSIGNMENTS), MAX_NAMING_BYTES),
+    **dict.fromkeys((ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS), MAX_PLACING_BYTES),
+    **dict.fromkeys((ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS), MAX_PLACING_BYTES),
+    **dict.fromkeys((ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.ALTER_PARTITION), MAX_PLACING_BYTES),
 }
 _FROM_CONTROLLERS: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
 """They describe the whole cluster in one request, so only the limit for all requests holds."""

@@ -46,6 +46,8 @@ class Difference(NamedTuple):
     """Each the name of a step, or its beginning with a `*` behind it."""
     sides: frozenset[Side]
     why: str
+    shows: str = ""
+    """A text that is in one of the lines that differ."""
 
     def covers(self, step: Step, side: Side) -> bool:
         """Whether it is about this step on this side."""
@@ -77,7 +79,7 @@ def compare(step: Step, side: Side, kafka: Outcome, other: Outcome, differences:
     if other.hangs:
         return Compared(Verdict.HANGS, "", changes)
     for difference in differences:
-        if difference.covers(step, side):
+        if difference.covers(step, side) and any(difference.shows in line for line in changes):
             return Compared(Verdict.LISTED, difference.title, changes)
     return Compared(Verdict.DIFFERS, "", changes)
 

@@ -60,8 +60,11 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(
         "agents have settings and loggers of their own",
         (
-            *("3.9.1 ConfigCommand --entity-type brokers --entity-name 1*", "Admin 3.9.1 configs BROKER 1"),
-            *("3.9.1 ConfigCommand --entity-type broker-loggers*", "Python confluent configs BROKER 1"),
+            *("Admin 3.9.1 configs BROKER 1", "Python confluent configs BROKER 1"),
+            "3.9.1 ConfigCommand --entity-type brokers --entity-name 1 --describe*",
+            "3.9.1 ConfigCommand --entity-type brokers --entity-name 1 --alter --add-config no.such.config=1*",
+            "3.9.1 ConfigCommand --entity-type brokers --entity-name 1 --alter --delete-config log.cleaner.threads*",
+            "3.9.1 ConfigCommand --entity-type broker-loggers*",
         ),
         frozenset({Side.AGENTS}),
         "They show those of Kafka's settings that they know or are given, and refuse a name that nobody knows, which "
@@ -71,7 +74,8 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "clients of Kafka 2.5 ask no broker without Produce",
         ("2.5.1 *",),
         frozenset({Side.AGENTS}),
-        'They end with "The broker does not support PRODUCE", or wait. ' + _AGENTS,
+        "They give up when their time is over. " + _AGENTS,
+        shows="imeout",
     ),
     Difference(
         "internal topics are not deleted",

@@ -264,6 +264,18 @@ async def test_groups_that_end_a_connection_do_not_keep_others_waiting_for_ever(
     assert "b" in one.committed, "the one that failed longest ago goes first"
 
 
+async def test_more_groups_than_can_be_asked_at_a_time_all_get_their_turn() -> None:
+    """All saved groups are sent at each attempt, those too that are done."""
+    one = Broker(1, {"c": None})
+    scene = Scene(one, limit_ms=50, request_timeout_ms=600_000)
+    groups = groups_of(one, "a", "b", "c", "d")
+    assert set(await scene.commit(groups)) == {"c", "d"}
+    one.answers = {}
+    one.asked.clear()
+    assert await scene.commit(groups) == {}
+    assert one.asked == ["d", "a", "b", "c"]
+
+
 async def test_so_many_brokers_are_asked_side_by_side_and_the_next_once_one_has_answered() -> None:
     brokers = [Broker(number, {"readers": None}) for number in range(ENDPOINTS_AT_ONCE + 1)]
     scene = Scene(*brokers)

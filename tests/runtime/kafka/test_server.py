@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -222,6 +223,18 @@ async def test_garbage_closes_its_own_connection_only(
     assert len(lines) == 1
     assert peer in lines[0]
     assert reason in lines[0]
+
+
+async def test_an_idle_connection_keeps_neither_the_last_request_nor_its_answer() -> None:
+    def kept() -> list[object]:
+        return [each for each in gc.get_objects() if isinstance(each, MetadataRequest | MetadataResponse)]
+
+    before = len(kept())
+    async with running() as server, raw(server) as (reader, writer):
+        writer.write(framed(encode_request(named("t"), 12, 0, "x")))
+        await reader.readexactly(4)
+        assert server.connection_count == 1
+        await until(lambda: len(kept()) <= before)
 
 
 async def test_half_a_frame_and_goodbye_is_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -149,8 +149,8 @@ async def test_a_deletion_that_has_not_begun_does_not_end(cluster: FakeSession) 
     assert answer.lines[-2:] == (
         "Broker 3 is forgotten.",
         (
-            "Not ended: orders. These deletions have not begun, and will wait for broker 3: see lethe explain orders, "
-            "and forget it again when they wait for it."
+            "Not ended: orders. These deletions have not begun, and will wait for broker 3, or owe it: see lethe "
+            "explain orders, and forget it again once they do."
         ),
     )
     assert isinstance(answer.data, dict)
@@ -255,7 +255,7 @@ async def test_topics_in_the_trash_will_wait_for_it(cluster: FakeSession) -> Non
     owing = replace(shared, offline_replicas=OfflineReplicas.OWE)
     await in_trash(cluster, old=shared, back=shared, owed=owing, other=ENTRY)
     planned = await forgetting(cluster, 3, confirm=None, dry_run=True)
-    waiting = "These deletions have not begun, and will wait for broker 3"
+    waiting = "These deletions have not begun, and will wait for broker 3, or owe it"
     assert f"In the trash: back, old. {waiting}." in planned.lines
     assert isinstance(planned.data, dict)
     plan: Any = planned.data["plan"]
@@ -266,7 +266,7 @@ async def test_topics_in_the_trash_will_wait_for_it(cluster: FakeSession) -> Non
     assert answer.exit is Exit.NO
     assert answer.lines == (
         "Broker 3 is forgotten.",
-        f"Not ended: back, old. {waiting}: see lethe explain back, and forget it again when they wait for it.",
+        f"Not ended: back, old. {waiting}: see lethe explain back, and forget it again once they do.",
     )
     assert isinstance(answer.data, dict)
     assert answer.data["not_ended"] == ["back", "old"]
@@ -292,8 +292,8 @@ async def test_a_broker_that_only_the_trash_names(cluster: FakeSession) -> None:
         await forgetting(cluster, 77, confirm=None)
     assert str(refusal.value) == (
         "neither assignments nor debts name broker 77: there is nothing to forget yet. In the trash: old. These "
-        "deletions have not begun, and will wait for broker 77: see lethe explain old, and "
-        "forget it when they wait for it"
+        "deletions have not begun, and will wait for broker 77, or owe it: see lethe explain old, and "
+        "forget it once they do"
     )
     assert await request(cluster) is None
 

@@ -39,7 +39,7 @@ def rows_of(
 ) -> tuple[DescribedConfigs, ...]:
     resources = tuple(DescribableConfigs(TOPIC_RESOURCE, *each) for each in asked)
     request = DescribeConfigsRequest(resources, include_synonyms=synonyms)
-    return described_rows(request, resources, (looks or Looks()).entries_of)
+    return described_rows(request, (looks or Looks()).entries_of)
 
 
 def test_a_resource_is_looked_at_once_whatever_its_rows_ask_for() -> None:
@@ -48,6 +48,12 @@ def test_a_resource_is_looked_at_once_whatever_its_rows_ask_for() -> None:
     rows = rows_of(*(("t", each) for each in names), *(("none", each) for each in names), ("u", None), looks=looks)
     assert [each.error for each in rows] == [0] * 50 + [3] * 50 + [0]
     assert looks.at == ["t", "none", "u"]
+
+
+def test_a_row_that_is_asked_for_again_is_left_out() -> None:
+    assert [each.resource_name for each in rows_of(("t", None), ("t", ("a",)), ("t", None), ("u", None))] == [
+        *("t", "t", "u")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ SECRET = CreatableConfig("k", "hush")
                 "api": "ELECT_LEADERS",
                 "topics": 1,
                 "names": "a",
-                "errors": {"NOT_CONTROLLER": 2},
+                "errors": {"NONE": 1, "NOT_CONTROLLER": 1},
                 "election": "UNCLEAN",
             },
         ),

@@ -294,6 +294,16 @@ def test_of_too_many_requests_the_one_that_has_waited_for_longest_is_answered(mo
     assert memory_violations(context) == []
 
 
+def test_of_requests_that_are_too_large_together_the_one_that_has_waited_for_longest_is_answered() -> None:
+    context = cluster(1)
+    step = StepContext(context, NOW_MS)
+    for key in (7, 8, 9):
+        half = client_waits.MAX_WAITING_BYTES // 2
+        context.cluster.unanswered[key] = PendingRequest(REQUEST, 7, ANYONE, frame_bytes=half)
+        client_waits.wait(step, key, CREATED, (LED,), 30_000)
+    assert list(context.cluster.client_waits) == [8, 9]
+
+
 @pytest.mark.parametrize(
     "response, rows",
     [

@@ -16,6 +16,11 @@ from lethe.protocol.kafka.admin_configs import (
     AlterableResource,
     IncrementalAlterConfigsRequest,
 )
+from lethe.protocol.kafka.admin_partitions import (
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+    TopicPartitions,
+)
 from lethe.protocol.kafka.codec import Decoded, UnsupportedVersion, encode_control_body, encode_request
 from lethe.protocol.kafka.connection import (
     Buffers,
@@ -34,6 +39,7 @@ from lethe.protocol.kafka.queries import (
     ApiVersionsResponse,
     DescribeLogDirsRequest,
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     Request,
 )
@@ -235,13 +241,14 @@ MIB = 1_048_576
 @pytest.mark.parametrize(
     "api, limit",
     [
-        (ApiKey.DELETE_TOPICS, MIB),
-        (ApiKey.ELECT_LEADERS, MIB),
         (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, MIB),
-        (ApiKey.METADATA, MIB),
+        (ApiKey.DELETE_TOPICS, 2 * MIB),
+        (ApiKey.ELECT_LEADERS, 2 * MIB),
+        (ApiKey.METADATA, 2 * MIB),
         (ApiKey.CREATE_TOPICS, 4 * MIB),
         (ApiKey.ALTER_PARTITION_REASSIGNMENTS, 4 * MIB),
-        (ApiKey.ALTER_PARTITION, 16 * MIB),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 4 * MIB),
+        (ApiKey.ALTER_PARTITION, 4 * MIB),
     ],
     ids=lambda each: each.name if isinstance(each, ApiKey) else str(each),
 )
@@ -260,15 +267,32 @@ def test_a_controllers_request_about_the_whole_cluster_may_have_any_size_below_t
     assert server.next_request() is None
 
 
-def test_the_largest_requests_of_clients_with_ten_thousand_topics_fit() -> None:
-    placed = tuple(CreatableAssignment(number, (1, 2, 3)) for number in range(10))
-    topics = tuple(CreatableTopic(f"{number:030}", -1, -1, assignments=placed) for number in range(10_000))
-    payload = encode_request(CreateTopicsRequest(topics, 30_000), 4, 0, "me")
-    server = ServerConnection()
-    server.receive(struct.pack(">i", len(payload)) + payload[:8])
-    assert server.next_request() is None
-    names = tuple(DeletableTopic(f"{number:0100}") for number in range(10_000))
-    payload = encode_request(DeleteTopicsRequest(names, 30_000), 5, 0, "me")
+PARTITIONS = tuple(range(10))
+NAMES = tuple(f"{number:0100}" for number in range(10_000))
+THROTTLED = ",".join(f"{number}:{broker}" for number in PARTITIONS for broker in (1001, 1002, 1003))
+PLACED = tuple(CreatableAssignment(number, (1, 2, 3)) for number in PARTITIONS)
+THROTTLE = (AlterableConfig("leader.replication.throttled.replicas", THROTTLED),)
+
+
+@pytest.mark.parametrize(
+    "request_, version",
+    [
+        (CreateTopicsRequest(tuple(CreatableTopic(name[-30:], -1, -1, PLACED) for name in NAMES), 30_000), 7),
+        (DeleteTopicsRequest(tuple(map(DeletableTopic, NAMES)), 30_000), 6),
+        (MetadataRequest(tuple(map(MetadataRequestTopic, NAMES))), 12),
+        (ElectLeadersRequest(tuple(TopicPartitions(name, PARTITIONS) for name in NAMES), 30_000), 2),
+        (ListPartitionReassignmentsRequest(tuple(TopicPartitions(name, PARTITIONS) for name in NAMES), 30_000), 0),
+        (
+            IncrementalAlterConfigsRequest(
+                tuple(AlterableResource(TOPIC_RESOURCE, name[-30:], THROTTLE) for name in NAMES)
+            ),
+            1,
+        ),
+    ],
+    ids=lambda each: str(each) if isinstance(each, int) else type(each).__name__,
+)
+def test_the_largest_requests_of_clients_with_ten_thousand_topics_fit(request_: Request, version: int) -> None:
+    payload = encode_request(request_, version, 0, "me")
     server = ServerConnection()
     server.receive(struct.pack(">i", len(payload)) + payload[:8])
     assert server.next_request() is None
