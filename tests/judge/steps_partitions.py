@@ -112,7 +112,7 @@ IN_FLIGHT_STEPS: Final = (
     _admin("move", "held-0=3.1", "nothing-0=1", "bulk-9=1", "bulk-0=9", note="in flight"),
     _admin("move", "held-0=-", "placed-0=-", "nothing-0=-", note="cancels"),
     move("--cancel", {"bulk-0": "3,1"}, "--preserve-throttles"),
-    _list("all are cancelled"),
+    _list("all are cancelled", shows="No partition reassignments found"),
     _describe("bulk", "cancelled", shows="Replicas: 1,2"),
     _admin("move", "bulk-0=2.1", note="only another order"),
     _describe("bulk", "another order", shows="Replicas: 2,1"),
