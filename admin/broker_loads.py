@@ -93,7 +93,12 @@ def broker_loads(views: PartitionViews, fates: Mapping[str, MarkedFate]) -> dict
 def _is_only_on(broker: int, isr: Collection[int], live: Collection[int]) -> bool:
     """Return True if no other live broker is in the ISR, or if an unregistered broker is in it. When such a broker
     returns, it may become leader whatever the rest of the ISR is."""
-    return (broker in isr and broker not in live) or not any(other in live for other in isr if other != broker)
+    return (broker in isr and broker not in live) or no_other_in_sync(broker, isr, live)
+
+
+def no_other_in_sync(broker: int, isr: Collection[int], live: Collection[int]) -> bool:
+    """Return True if no other live broker is in the ISR."""
+    return not any(other in live for other in isr if other != broker)
 
 
 def unreadable_registrations(views: PartitionViews) -> dict[int, str]:
@@ -160,7 +165,7 @@ class ClusterLoad:
 
     def _loses(self, entry: TrashEntry, broker: int) -> bool:
         return entry.phase is TrashPhase.TRASHED and any(
-            broker in saved.isr and not any(other in self.views.brokers for other in saved.isr if other != broker)
+            broker in saved.isr and no_other_in_sync(broker, saved.isr, self.views.brokers)
             for saved in entry.partitions.values()
         )
 

@@ -19,7 +19,7 @@ from typing import Final
 from lethe.adapters.debts import UnseenDebts, read_debts_of
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
-from lethe.admin.broker_loads import BrokerLoad, ClusterLoad, look_at_brokers
+from lethe.admin.broker_loads import BrokerLoad, ClusterLoad, look_at_brokers, no_other_in_sync
 from lethe.admin.marked_topics import AskController, MarkedFate
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
 from lethe.admin.refusal import Refusal
@@ -152,9 +152,8 @@ def plan_of(seen: ClusterLoad, broker: int) -> ForgetPlan:
         if broker in assignment.replicas and seen.fates.get(partition.topic) is not MarkedFate.ENDING
     ]
     unclear = frozenset(name for name, fate in seen.fates.items() if fate is MarkedFate.UNKNOWN)
-    lost = frozenset(
-        partition for partition in living if partition not in load.unseen and _is_lost(seen, partition, broker)
-    )
+    live, isr = seen.views.brokers, seen.views.isr
+    lost = frozenset(each for each in living if each not in load.unseen and no_other_in_sync(broker, isr(each), live))
     unknown = frozenset((*load.unseen, *(partition for partition in living if partition.topic in unclear)))
     return ForgetPlan(
         broker,
@@ -187,10 +186,6 @@ def _nothing_to_forget(broker: int, in_trash: tuple[str, ...]) -> str:
 def _will_wait(broker: int, in_trash: tuple[str, ...]) -> str:
     names = listed(in_trash, SHOWN)
     return f"In the trash: {names}. These deletions have not begun, and will wait for broker {broker}, or owe it"
-
-
-def _is_lost(seen: ClusterLoad, partition: TopicPartition, broker: int) -> bool:
-    return not any(other in seen.views.brokers for other in seen.views.isr(partition) if other != broker)
 
 
 def _may_concern(unseen: UnseenDebts, broker: int) -> bool:

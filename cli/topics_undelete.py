@@ -49,16 +49,15 @@ async def bringing_back(session: ZooKeeperSession, names: Sequence[str], *, time
     lines = []
     for each in outcomes:
         entry = before.get(each.name)
+        is_back = entry is not None and entry.phase is TrashPhase.TRASHED
         if each.problem is not None:
             lines.append(each.problem)
         elif each.name in left:
-            is_back = entry is not None and entry.phase is TrashPhase.TRASHED
             what = "is back" if is_back else "is no longer marked, and stays"
             lines.append(f"Topic {each.name} {what}. {_left(left[each.name])}")
-        elif entry is None or entry.phase is not TrashPhase.TRASHED:
-            lines.append(f"Topic {each.name} is no longer marked, and stays.")
         else:
-            lines.append(f"Topic {each.name} is back, with its settings and committed offsets.")
+            what = "is back, with its settings and committed offsets" if is_back else "is no longer marked, and stays"
+            lines.append(f"Topic {each.name} {what}.")
     rows: list[JsonValue] = [
         {
             "topic": each.name,

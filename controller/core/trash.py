@@ -71,6 +71,13 @@ LOOK_SOON_MS: Final = 5_000
 """Brokers are asked for their log directories so long after a reason for it: topics go into the trash together."""
 
 
+def is_unknown(context: Context, name: str) -> bool:
+    """Return whether the topic's znode is there and cannot be read: it may be of the topic that the entry is about."""
+    aside = context.cluster.quarantined_topics.get(name)
+    is_trashed = context.cluster.trash.in_phase(name, TrashPhase.TRASHED) is not None
+    return aside is not None and aside.cause is not CauseKind.NAME_RESERVED and not is_trashed
+
+
 # --- time ---------------------------------------------------------------------------------------------------------
 
 

@@ -38,7 +38,6 @@ from lethe.controller.core.trash_frozen import decoded
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.controller.core.trash_out import next_state, refuse, topic_creates, version_bytes, version_writes
 from lethe.controller.core.trash_settings import restored
-from lethe.protocol.journal import JsonValue
 from lethe.protocol.journal_trash import EXPIRED, GAVE_WAY, PURGED
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.config_writes import config_operations
@@ -153,9 +152,8 @@ def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[G
 def _record_end(step: StepContext, name: str, entry: TrashEntry) -> None:
     giving = step.context.cluster.trash.disks.giving
     if giving is not None and (giving.topic, giving.topic_id) == (name, entry.topic_id):
-        usable, total = giving.usable_bytes, giving.total_bytes
-        disk: dict[str, JsonValue] = {"broker": giving.broker, "path": giving.path}
-        trash.record(step, name, GAVE_WAY, entry, **disk, usable_bytes=usable, total_bytes=total)
+        broker, path, usable, total = giving.broker, giving.path, giving.usable_bytes, giving.total_bytes
+        trash.record(step, name, GAVE_WAY, entry, broker=broker, path=path, usable_bytes=usable, total_bytes=total)
     trash.record(step, name, EXPIRED if step.now_ms >= entry.until_ms else PURGED, entry)
 
 

@@ -105,7 +105,7 @@ def freeze(step: StepContext, task: FreezeTopics) -> None:
             memory.retries[name] = memory.given_up[name]
             continue
         memory.given_up.pop(name, None)
-        if cluster.trash.in_phase(name, TrashPhase.FREEZING) is not None:
+        if memory.in_phase(name, TrashPhase.FREEZING) is not None:
             if task.again:
                 new.append(name)
         else:

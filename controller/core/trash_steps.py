@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lethe.controller.core import trash, trash_disks, trash_end, trash_in, trash_out, trash_takeover
+from lethe.controller.core import trash, trash_disks, trash_end, trash_in, trash_out
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_trash import FreezeTopics, ReadTopicRequests, RestoreOffsets
 from lethe.protocol.zookeeper.znodes import TrashPhase
@@ -23,7 +23,7 @@ def due(step: StepContext) -> None:
     names: dict[TrashPhase, list[str]] = {each: [] for each in TrashPhase}
     for name, found in memory.topics.items():
         if not found.is_asked and trash.due_at_ms(context, found) <= step.now_ms:
-            if not trash_takeover.is_unknown(context, name):
+            if not trash.is_unknown(context, name):
                 names[found.phase].append(name)
             # Whatever the step does, it is not repeated at once.
             found.retry_at_ms = step.now_ms + context.config.retry_max_ms

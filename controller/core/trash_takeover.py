@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lethe.controller.core import owed, trash
+from lethe.controller.core import owed, trash, trash_in
 from lethe.controller.core.batching import update_metadata
 from lethe.controller.core.context import Context
 from lethe.controller.core.step_context import StepContext
@@ -90,33 +90,25 @@ def resume(step: StepContext) -> None:
     if context.config.only_topics is not None:
         return
     gone: list[tuple[str, TrashEntry | None]] = []
-    thawing: list[tuple[str, TrashEntry]] = []
+    freezing: list[str] = []
     for name, found in cluster.trash.topics.items():
-        topic = cluster.topics.get(name)
-        is_same = topic is not None and topic.id == found.entry.topic_id
-        if is_unknown(context, name):
+        if found.phase is TrashPhase.TRASHED or trash.is_unknown(context, name):
             continue
-        if found.phase is not TrashPhase.TRASHED and not is_same:
+        topic = cluster.topics.get(name)
+        if topic is None or topic.id != found.entry.topic_id:
             # Another controller has deleted it.
             gone.append((name, None))
-        elif found.phase is TrashPhase.FREEZING and name not in cluster.marks:
-            thawing.append((name, found.entry))
+        elif found.phase is TrashPhase.FREEZING:
+            freezing.append(name)
     _announce_absence(step)
     if gone:
         trash.write_entries(step, gone)
-    trash.thaw(step, thawing)
-    freezing = tuple(name for name, mark in cluster.marks.items() if mark.held_by is CauseKind.TRASH)
-    if freezing:
-        step.do(FreezeTopics(freezing))
+    trash_in.thaw_unmarked(step, freezing)
+    held = tuple(name for name, mark in cluster.marks.items() if mark.held_by is CauseKind.TRASH)
+    if held:
+        step.do(FreezeTopics(held))
     trash.arm(step)
     trash.look_soon(step)
-
-
-def is_unknown(context: Context, name: str) -> bool:
-    """Return whether the topic's znode is there and cannot be read: it may be of the topic that the entry is about."""
-    aside = context.cluster.quarantined_topics.get(name)
-    is_trashed = context.cluster.trash.in_phase(name, TrashPhase.TRASHED) is not None
-    return aside is not None and aside.cause is not CauseKind.NAME_RESERVED and not is_trashed
 
 
 def _announce_absence(step: StepContext) -> None:

@@ -145,9 +145,7 @@ def _answer(step: StepContext, found: Mapping[str, _Asked]) -> None:
         request, version, marker, _ = asked
         path = paths.request(name)
         is_purge = request.action is RequestedAction.PURGE
-        why = _purge_problem(step.context, name, request) if is_purge else _problem(step.context, name, marker)
-        if why == INHERITED and _was_held(step.context, name, asked):
-            why = None
+        why = _purge_problem(step.context, name, request) if is_purge else _problem(step.context, name, asked)
         if why is not None:
             refused = request.refuse(why)
             groups.append((SetData(path, znodes.encode_topic_request(refused), version),))
@@ -173,9 +171,9 @@ def _purge_problem(context: Context, name: str, request: TopicRequest) -> str | 
     return trash_end.forbidden(context, name)
 
 
-def _problem(context: Context, name: str, marker: ReadOutcome) -> str | None:
+def _problem(context: Context, name: str, asked: _Asked) -> str | None:
     """Return why the topic cannot be kept; None if nothing of it was destroyed."""
-    cluster, only = context.cluster, context.config.only_topics
+    cluster, only, marker = context.cluster, context.config.only_topics, asked.marker
     if only is not None and name not in only:
         return "the active controller is here for other topics only"
     if cluster.is_queued(name):
@@ -193,7 +191,7 @@ def _problem(context: Context, name: str, marker: ReadOutcome) -> str | None:
     begun = znodes.decode_deletion_marker(marker.data).begun if isinstance(marker, Data) else None
     if begun is not None and (topic is None or begun == topic.created_zxid):
         return "its deletion has begun under another controller, and replicas may be deleted already"
-    return INHERITED if name in cluster.inherited_marks else None
+    return INHERITED if name in cluster.inherited_marks and not _was_held(context, name, asked) else None
 
 
 def _was_held(context: Context, name: str, asked: _Asked) -> bool:

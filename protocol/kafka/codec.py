@@ -148,10 +148,8 @@ def _message(api: ApiKey, version: int, is_response: bool) -> _Message:
 
 
 _CONTROL_APIS: Final = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
-_STRICT_APIS: Final = (
-    *(*_CONTROL_APIS, ApiKey.CONTROLLED_SHUTDOWN),
-    *(ApiKey.ALTER_PARTITION, ApiKey.ALLOCATE_PRODUCER_IDS),
-)
+_OF_BROKERS: Final = (ApiKey.CONTROLLED_SHUTDOWN, ApiKey.ALTER_PARTITION, ApiKey.ALLOCATE_PRODUCER_IDS)
+_STRICT_APIS: Final = (*_CONTROL_APIS, *_OF_BROKERS)
 """What controllers and brokers send ends where its schema ends, or is refused. Kafka ignores bytes after the end of
 every request, and clients rely on it: to request all topics, librdkafka 2.16 sends four bytes of length where
 MetadataRequest v12 has one, so three are left over; behind AlterUserScramCredentialsRequest v0 it sends one more."""

@@ -13,7 +13,6 @@ from lethe.controller.core.events import LeaderAndIsrResponseReceived
 from lethe.controller.core.step_context import StepContext
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, LeaderAndIsrResponse, TopicIdError
 from lethe.protocol.kafka.errors import ErrorCode
-from lethe.protocol.zookeeper.operations import ReadOutcome
 from tests.explore.actions import Bounds, Scene
 from tests.simulation import bugs_control, bugs_deletion, bugs_trash
 from tests.simulation.planted import Bug
@@ -45,8 +44,8 @@ def inherited_mark_trusted() -> AbstractContextManager[object]:
     """A topic is brought back whose deletion a controller that died may have begun."""
     problem = undeleting._problem
 
-    def trusting(context: Context, name: str, marker: ReadOutcome) -> str | None:
-        found = problem(context, name, marker)
+    def trusting(context: Context, name: str, asked: undeleting._Asked) -> str | None:
+        found = problem(context, name, asked)
         return None if found == undeleting.INHERITED else found
 
     return everywhere(problem, trusting)

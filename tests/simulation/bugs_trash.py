@@ -193,8 +193,8 @@ def not_announced_after_failover() -> AbstractContextManager[object]:
 def undeleted_after_the_first_replica() -> AbstractContextManager[object]:
     """A topic stays by request although its deletion has begun."""
 
-    def problem(context: Context, name: str, marker: ReadOutcome) -> str | None:
-        return "it is not marked for deletion" if is_absent(marker) else None
+    def problem(context: Context, name: str, asked: undeleting._Asked) -> str | None:
+        return "it is not marked for deletion" if is_absent(asked.marker) else None
 
     return method(undeleting, "_problem", problem)
 
