@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from lethe.pipeline.outcomes import DONE, LET_GO, OPEN
@@ -60,6 +60,7 @@ def columns(spans: Sequence[DeletionSpan], deletions: Deletions, plan: TimelineP
     cause_names = sorted({each for found in causes for each in found})
     outcomes = sorted({span.outcome or OPEN for span in spans})
     refusals = sorted({each.last_refusal for rows in brokers for each in rows if each.last_refusal})
+    numbers = {refusal: number for number, refusal in enumerate(refusals)}
     return {
         "classes": [[name, *(timeline.WAIT if name == timeline.WAIT_CLASS else timeline.BAR)] for name in _CLASSES],
         "causeNames": cause_names,
@@ -79,7 +80,7 @@ def columns(spans: Sequence[DeletionSpan], deletions: Deletions, plan: TimelineP
         "waits": [_sentences(span.waited_for, waited) for span in spans],
         "owed": [_owed(span) for span in spans],
         "brokers": [
-            [_broker(each, begin, refusals) for each in _worst(rows)]
+            [_broker(each, begin, numbers) for each in _worst(rows)]
             for rows, begin in zip(brokers, begins, strict=True)
         ],
         "moreBrokers": [max(len(rows) - MAX_ITEMS, 0) for rows in brokers],
@@ -166,9 +167,10 @@ def _worst(rows: Sequence[BrokerReplicas]) -> Sequence[BrokerReplicas]:
     return sorted(worst[:MAX_ITEMS], key=lambda row: row.broker or 0)
 
 
-def _broker(row: BrokerReplicas, begin: int | None, refusals: Sequence[str]) -> list[int | None]:
+def _broker(row: BrokerReplicas, begin: int | None, refusals: Mapping[str, int]) -> list[int | None]:
+    """`refusals`: the numbers of all refusals, of which there may be as many as rows."""
     after = None if row.last_ack_at is None or begin is None else row.last_ack_at - begin
-    refusal = refusals.index(row.last_refusal) if row.last_refusal else None
+    refusal = refusals[row.last_refusal] if row.last_refusal else None
     return [row.broker, row.replicas, row.acked, after, row.attempts, row.refused, refusal]
 
 
