@@ -15,6 +15,7 @@ from lethe.broker.core import agent
 from lethe.broker.core.effects import (
     AskControllerEpoch,
     AskTopicIds,
+    CreateReplica,
     DirectoryRef,
     DiskOperation,
     Effect,
@@ -323,6 +324,8 @@ class AgentProcess:
             outcome = self.disk.perform(operation, refuse=world.chance(mix.p_disk_refusal))
             world.note(self.name, partial(_performed, operation, outcome))
             outcomes.append(outcome)
+            if isinstance(operation, CreateReplica) and outcome.error is None:
+                departures.made(self._cluster, self, operation)
         if crash_at >= 0:
             self._cluster.restart_later(self)
         else:

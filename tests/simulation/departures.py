@@ -7,6 +7,9 @@ stays where it is: a *stray*. So does one that an earlier order, still on its wa
 any more, not even the deletion of its topic. A silent broker may have the order before it still when the znodes of the
 topic go without its answer to the tombstone, which comes behind that order. Where nothing of this happened, no
 directory may stay.
+
+A copy of its own is a stray too: where somebody removes a partition's state by hand it begins again as new, and a
+broker makes it in another log directory than the one that does not work at that moment, as Kafka's brokers do.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from lethe.broker.core.effects import CreateReplica
 from lethe.protocol.kafka.control import ControlResponse, StopReplicaResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId
@@ -53,6 +57,22 @@ def may_stay(cluster: Cluster, writer: Writer, agent: AgentProcess, incarnation:
         return False
     incarnation.strays[replica] = None
     return True
+
+
+def made(cluster: Cluster, agent: AgentProcess, operation: CreateReplica) -> None:
+    """A replica's directory was made: what lies of a maimed partition in a log directory that does not work is another
+    copy from now on, and orders reach the one that was made."""
+    incarnation = None if operation.topic_id is None else cluster.ledger.by_id.get(operation.topic_id)
+    partition = operation.topic_partition.partition
+    if incarnation is None or partition not in incarnation.maimed:
+        return
+    name = str(operation.topic_partition)
+    if any(
+        incarnation.topic_id == agent.disk.log_dirs[broken][name].topic_id
+        for broken in agent.disk.broken
+        if name in agent.disk.log_dirs[broken]
+    ):
+        incarnation.strays[partition, int(agent.id)] = None
 
 
 def _channels(cluster: Cluster, writer: Writer) -> Mapping[BrokerId, Channel]:

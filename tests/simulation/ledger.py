@@ -83,7 +83,7 @@ class Incarnation:
     refused: dict[tuple[int, int], None] = field(default_factory=dict)
     """(partition, broker) that a reassignment wants to go, and of which the broker has said that it cannot."""
     strays: dict[tuple[int, int], None] = field(default_factory=dict)
-    """Those of them that could not be told to go, or whose answer nobody waited for: see `departures`."""
+    """(partition, broker) with a directory that no order reaches: see `departures`."""
     lost: dict[int, None] = field(default_factory=dict)
     """Brokers that were given up while it was marked, or owed: see `forgetting`."""
     requests: list[AdminRequest] = field(default_factory=list)
@@ -126,8 +126,9 @@ class Incarnation:
             for broker in each.removing:
                 self.released[partition, broker] = None
             for broker in each.replicas:
-                self.departed.pop((partition, broker), None)
-                self.strays.pop((partition, broker), None)
+                if (partition, broker) in self.departed:
+                    del self.departed[partition, broker]
+                    self.strays.pop((partition, broker), None)
         self.assignments = assignments
 
 

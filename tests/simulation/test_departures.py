@@ -1,4 +1,5 @@
-"""A departed replica may still lie on a disk when its topic's znode goes only where its order is on its way."""
+"""A replica may still lie on a disk when its topic's znode goes only where it departed and its order is on its way, or
+where it is a second copy that no order reaches."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import uuid
 
 import pytest
 
+from lethe.broker.core.effects import CreateReplica
 from lethe.controller.core.effects import OpenChannel, Send
 from lethe.protocol.kafka.control import (
     ControlRequest,
@@ -24,9 +26,11 @@ from lethe.protocol.vocabulary import (
     Endpoint,
     ReplicaAssignment,
     TopicId,
+    TopicPartition,
 )
 from tests.simulation import departures
 from tests.simulation.cluster import Cluster
+from tests.simulation.disk import Directory, LogDir
 from tests.simulation.ensemble import Writer
 from tests.simulation.ledger import Incarnation
 from tests.simulation.network import Channel
@@ -61,6 +65,33 @@ def may_stay(*requests: ControlRequest, after_ms: int = LATER_MS, departed: bool
         channel.put(Send(agent.id, BrokerEpoch(7), number, request))
     cluster.world.now_ms += after_ms
     return departures.may_stay(cluster, Writer(controller.name, 1), agent, incarnation, 0)
+
+
+def makes_beside_a_broken_log_dir(*, maimed: bool, topic_id: TopicId = TOPIC) -> Incarnation:
+    """Broker 2 makes t0-0 anew; in a log directory of it that does not work lies one of this id."""
+    cluster = Cluster(World(0))
+    incarnation = Incarnation("t0", 1, topic_id=TOPIC, assignments={0: ReplicaAssignment((2,))}, asked=True)
+    cluster.ledger.by_id[TOPIC] = incarnation
+    if maimed:
+        incarnation.maimed[0] = None
+    agent, replica = cluster.agents[BrokerId(2)], TopicPartition("t0", 0)
+    agent.disk.log_dirs = {"/2a": LogDir(), "/2b": LogDir()}
+    agent.disk.log_dirs["/2a"]["t0-0"] = Directory(replica, topic_id, topic_id)
+    agent.disk.broken["/2a"] = "Input/output error"
+    departures.made(cluster, agent, CreateReplica("/2b", replica, TOPIC))
+    return incarnation
+
+
+def test_where_a_maimed_partition_is_made_beside_a_broken_log_directory_with_it() -> None:
+    incarnation = makes_beside_a_broken_log_dir(maimed=True)
+    assert (0, 2) in incarnation.strays
+    incarnation.ingest({0: ReplicaAssignment((2,)), 1: ReplicaAssignment((2,))})
+    assert (0, 2) in incarnation.strays, "partitions are added; the other copy is where it was"
+
+
+def test_not_where_nobody_has_removed_its_state_or_another_topic_lies_there() -> None:
+    assert not makes_beside_a_broken_log_dir(maimed=False).strays
+    assert not makes_beside_a_broken_log_dir(maimed=True, topic_id=TopicId(uuid.UUID(int=2))).strays
 
 
 def test_where_its_order_is_on_its_way_ahead_of_the_tombstone() -> None:
