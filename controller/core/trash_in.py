@@ -15,6 +15,7 @@ from lethe.controller.core.events import OffsetsRead
 from lethe.controller.core.mutation import queue_deletion, remove_topic
 from lethe.controller.core.state_writes import is_stale
 from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.tasks_deletion import ListDeletions
 from lethe.controller.core.tasks_reassignment import EndReassignments, TrimReassignments
 from lethe.controller.core.tasks_requests import RefreshStates
 from lethe.controller.core.tasks_trash import FreezeTopics, SettingsToFreezeRead, TopicsTrashed, TrashWritten
@@ -94,13 +95,15 @@ def thaw_unmarked(step: StepContext, names: Sequence[str]) -> None:
 def freeze(step: StepContext, task: FreezeTopics) -> None:
     """Read the settings of topics that have no entry yet; the others continue by the timer.
 
-    Not during a pause: at its end all marked topics are looked at."""
+    Not during a pause: at its end all marked topics are looked at. So are, at once, those that got their settings back
+    and that nothing orders into the trash any more."""
     cluster = step.context.cluster
     memory = cluster.trash
     new: list[str] = []
-    for name in task.topics:
-        if not _is_held(step.context, name) or cluster.paused is not None:
-            continue
+    held = tuple(name for name in task.topics if _is_held(step.context, name))
+    if held and ordered(step.context, held) != held:
+        step.do(ListDeletions())
+    for name in ordered(step.context, held) if cluster.paused is None else ():
         if step.now_ms < memory.given_up.get(name, 0):
             memory.retries[name] = memory.given_up[name]
             continue

@@ -7,6 +7,7 @@ its znode cannot be read                           its entry stays, with setting
 it is spared the end of its stay                   brokers that stayed up follow its next leader
 its way in is called off, and that fails           its retention is switched on again later
 its way in is barred for long                      its retention is switched on, and off for each further attempt
+the rule that sent it there is gone by then        what holds for other marked topics holds for it
 its entry cannot be read                           a broker's debt of an earlier deletion is not paid
 """
 
@@ -26,7 +27,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Delete, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import TrashPhase, encode_config
 from tests.fakes.one_controller import OneController, is_deletion
-from tests.scenarios.plot import causes, cluster, led, refusals, with_topic
+from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, with_topic
 from tests.scenarios.test_debts_written import write_debt
 from tests.scenarios.test_pause import pause, resume
 from tests.scenarios.test_trash import (
@@ -41,6 +42,7 @@ from tests.scenarios.test_trash import (
     trashed,
     with_offsets_left,
 )
+from tests.scenarios.test_trash_by_default import configure
 from tests.scenarios.test_trash_disks import MINUTE_MS, Disks, gave_way, left, trash, wait
 from tests.scenarios.test_trash_settings import OWN, with_settings
 from tests.scenarios.test_undelete_marked import request
@@ -219,13 +221,18 @@ def test_way_in_that_was_called_off_is_undone_although_that_fails_at_first(is_re
     assert world.context.cluster.trash.topics == {}
 
 
-def barred() -> OneController:
-    """Topic orders is marked for the trash, and the offsets of consumer groups cannot be read."""
+def barred(rule: str | None = None) -> OneController:
+    """Topic orders is marked for the trash, by its marker or by this rule, and offsets of groups cannot be read."""
     world = with_topic(cluster(), GROUP_METADATA_TOPIC, (1,))
     with_topic(world, "orders", (1, 2))
     world.write(SetData(paths.config_topic("orders"), encode_config(OWN), ANY_VERSION))
     world.groups.problem = "broker 1: CLUSTER_AUTHORIZATION_FAILED"
-    mark(world, "orders")
+    if rule is None:
+        mark(world, "orders")
+    else:
+        configure(world, rule)
+        world.mark("orders")
+        world.run()
     return world
 
 
@@ -262,6 +269,34 @@ def test_topic_that_cannot_get_into_the_trash_and_is_unmarked_is_left_alone() ->
     wait(world, 2 * world.context.config.trash_again_ms)
     assert settings(world) == OWN
     assert entry(world) is None
+
+
+def ordered_no_more() -> OneController:
+    """Topic orders was to go into the trash by a rule, the rule is gone meanwhile, and it cannot get in."""
+    world = barred("orders:24h")
+    configure(world, None)
+    world.advance(FREEZE_MS)
+    assert settings(world)["retention.ms"] == "-1", "what held when its retention was switched off, holds"
+    return world
+
+
+def test_topic_that_nothing_orders_into_the_trash_any_more_is_deleted_when_it_cannot_get_in() -> None:
+    world = ordered_no_more()
+    wait(world, FROZEN_IN_VAIN_MS + MINUTE_MS)
+    assert entry(world) is None
+    assert is_gone(world, "orders")
+
+
+def test_during_a_pause_it_waits_for_the_end_of_the_pause() -> None:
+    """Seed 1002601: it was held for the trash, into which nothing ordered it."""
+    world = ordered_no_more()
+    pause(world)
+    world.advance(FREEZE_MS)
+    assert settings(world) == OWN
+    assert causes(world, "orders") == [(None, None, "RESUMPTION")]
+    resume(world)
+    world.advance(FREEZE_MS)
+    assert is_gone(world, "orders")
 
 
 def test_topic_on_its_way_in_has_its_retention_during_a_pause() -> None:
