@@ -273,7 +273,7 @@ class ClusterState:
 
     def is_shown(self, topic: str) -> bool:
         """Return whether brokers show the topic, as far as they were told: it is not being deleted."""
-        return topic in self.topics and not self.is_queued(topic) and topic not in self.trash.ending
+        return topic in self.topics and not self.is_queued(topic)
 
     def reassigned_topics(self, topics: Iterable[str]) -> tuple[str, ...]:
         """Return those of these topics that have a partition in reassignment."""

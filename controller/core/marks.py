@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lethe.controller.core import named_incarnation, orders, pace, protection, trash_end, trash_in
+from lethe.controller.core import named_incarnation, orders, pace, protection, trash_in
 from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import (
@@ -99,8 +99,6 @@ def on_deletions_listed(step: StepContext, task: DeletionsListed, outcomes: Sequ
     cluster.marker_times = {name: cluster.marker_times[name] for name in marked if name in cluster.marker_times}
     cluster.marker_orders = {name: cluster.marker_orders[name] for name in marked if name in cluster.marker_orders}
     orders.listed(step, marked)
-    if not task.loading:
-        trash_end.listed(step, marked)
     undated = tuple(name for name in marked if _is_to_be_read(cluster, name))
     if undated:
         reads = (read for name in undated for read in _marker_reads(cluster, name))

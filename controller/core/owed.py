@@ -208,8 +208,7 @@ def _row(context: Context, row: UpdateMetadataTopic) -> UpdateMetadataTopic:
     cluster, name = context.cluster, row.topic
     topic = cluster.topics.get(name)
     is_same = topic is not None and topic.id is not None and topic.id == row.topic_id
-    is_served = is_same and not cluster.is_queued(name) and cluster.trash.ending.get(name) != row.topic_id
-    return topic_row(context, name) if is_served else row
+    return topic_row(context, name) if is_same and not cluster.is_queued(name) else row
 
 
 def _set_timer(step: StepContext, at_ms: int) -> None:

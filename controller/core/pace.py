@@ -8,7 +8,8 @@ it; the topics behind it wait too, so that none is overtaken for ever. The order
                                                    5 s later, when the debt is paid, the small one
 
 Not held: topics whose deletion had begun under another controller (their marker says so: `pausing`), as their turn had
-come; and unreadable topics, which are not in service anyway.
+come; and unreadable topics, which are not in service anyway. Topics in the trash pay before they leave it (`afford`),
+when nothing is in the line: a marked topic is in service until its turn, and they are not.
 
 The size of a topic is what DescribeLogDirs says of its replicas on registered brokers; it is asked for while a limit on
 bytes is set. A size is unknown where a broker does not answer in time, or does not list a replica. Then only the limit
@@ -17,7 +18,7 @@ on topics counts for this topic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -35,6 +36,8 @@ from lethe.protocol.vocabulary import BrokerId
 
 MIN_WAIT_MS: Final = 100
 """Deletions begin at most ten times a second, so that each time several share their requests."""
+BEHIND_THE_LINE_MS: Final = 1_000
+"""How often topics in the trash whose time is over look whether the line is empty."""
 SIZE_WAIT_MS: Final = 5_000
 """How long sizes are waited for."""
 TOPICS_PER_QUESTION: Final = 500
@@ -94,9 +97,7 @@ def _pay(step: StepContext, pacing: Pacing, limits: PaceLimits, names: dict[str,
 
     A topic that is not among `names` stays in the line: its caller queues these only. The timer queues it (`go_on`)."""
     now_ms = step.now_ms
-    for bucket, rate in ((pacing.topics, limits.topics), (pacing.bytes, limits.bytes)):
-        if rate:
-            bucket.fill(rate, now_ms)
+    _fill(pacing, limits, now_ms)
     turn: list[str] = []
     for name in pacing.line:
         if limits.bytes and name not in pacing.sizes:
@@ -108,14 +109,43 @@ def _pay(step: StepContext, pacing: Pacing, limits: PaceLimits, names: dict[str,
         if wait_ms or name not in names:
             step.set_timer(BeginDeletions(), now_ms + max(MIN_WAIT_MS, wait_ms))
             break
-        for bucket, cost, rate in ((pacing.topics, 1, limits.topics), (pacing.bytes, size, limits.bytes)):
-            if rate:
-                bucket.level = (bucket.level or 0) - cost * MICRO
+        _take(pacing, limits, size)
         turn.append(name)
     for name in turn:
         del pacing.line[name]
         pacing.sizes.pop(name, None)
     return turn
+
+
+def afford(step: StepContext, sizes: Mapping[str, int]) -> tuple[dict[str, None], int]:
+    """Return those of these topics that may leave the trash now, and pay for them; and in how many ms the next one may.
+
+    `sizes`: bytes of each, as far as they are known."""
+    pacing, limits = step.context.cluster.pacing, step.context.pace
+    if limits.is_nothing:
+        return dict.fromkeys(sizes), 0
+    if pacing.line:
+        return {}, BEHIND_THE_LINE_MS
+    _fill(pacing, limits, step.now_ms)
+    able: dict[str, None] = {}
+    for name, size in sizes.items():
+        if wait_ms := _wait_ms(pacing, limits, size):
+            return able, max(MIN_WAIT_MS, wait_ms)
+        _take(pacing, limits, size)
+        able[name] = None
+    return able, 0
+
+
+def _fill(pacing: Pacing, limits: PaceLimits, now_ms: int) -> None:
+    for bucket, rate in ((pacing.topics, limits.topics), (pacing.bytes, limits.bytes)):
+        if rate:
+            bucket.fill(rate, now_ms)
+
+
+def _take(pacing: Pacing, limits: PaceLimits, size: int) -> None:
+    for bucket, cost, rate in ((pacing.topics, 1, limits.topics), (pacing.bytes, size, limits.bytes)):
+        if rate:
+            bucket.level = (bucket.level or 0) - cost * MICRO
 
 
 def _wait_ms(pacing: Pacing, limits: PaceLimits, size: int) -> int:

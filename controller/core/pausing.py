@@ -210,5 +210,9 @@ def on_begun_read(step: StepContext, task: BegunRead, outcomes: Sequence[ReadOut
 
 
 def has_begun(topic: Topic, marker: ReadOutcome) -> bool:
-    """Return True if the marker says that the deletion of this incarnation has begun."""
-    return isinstance(marker, Data) and znodes.decode_deletion_marker(marker.data).begun == topic.created_zxid
+    """Return True if the marker says that the deletion of this incarnation has begun.
+
+    One that was created in the same write as the topic is of a topic that has left the trash: see `trash_end`."""
+    if not isinstance(marker, Data):
+        return False
+    return topic.created_zxid in (znodes.decode_deletion_marker(marker.data).begun, marker.stat.czxid)

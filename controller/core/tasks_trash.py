@@ -75,7 +75,7 @@ class LoadPurged:
 
 @dataclass(frozen=True, slots=True)
 class QueuePurged:
-    """The states are read: hand the topics over to `marks`, which finds their markers."""
+    """The states are read: queue the topics."""
 
     topics: tuple[str, ...]
 
@@ -217,6 +217,8 @@ class PurgedEnd(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class TopicsPurged:
     ends: Mapping[str, PurgedEnd]
+    at_ms: int
+    """When the write was begun: the markers are no older."""
 
 
 TrashReadContinuation = (

@@ -84,7 +84,7 @@ def is_unknown(context: Context, name: str) -> bool:
 def due_at_ms(context: Context, found: TrashedTopic) -> int:
     """Return when the topic's next step is due."""
     waits_ms = {TrashPhase.FREEZING: context.config.trash_freeze_ms, TrashPhase.TRASHED: found.entry.grace_ms}
-    if found.is_requested:
+    if found.is_requested or found.end_requested is not None:
         return found.retry_at_ms
     # The notification that brokers are to notice was written with the entry, later than the time in it.
     # The clock of the controller that wrote an entry may have been slow: ZooKeeper's says when that was.

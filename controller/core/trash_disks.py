@@ -192,7 +192,7 @@ def _give_way(step: StepContext) -> None:
     memory.disks.giving = GivingWay(
         name, entry.topic_id, numbers, broker, log_dir.path, log_dir.topics[name], usable, total, since_ms=step.now_ms
     )
-    trash_end.purge(step, {name: None})
+    trash_end.purge(step, {name: memory.topics[name].end_requested}, paced=False)
 
 
 def _are_bytes_gone(step: StepContext, giving: GivingWay) -> bool:

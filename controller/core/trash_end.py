@@ -2,29 +2,32 @@
 
 The topic's znodes are created again with a marker, and the entry is removed, in one multi. So it is deleted as any
 marked topic is: replicas on brokers that are away are waited for or owed, every answer is awaited, and any controller
-can go on. The topic is not announced, so no broker serves it meanwhile. While deletion is disabled, or the topic is
-protected, it stays in the trash.
+can go on. While deletion is disabled, or the topic is protected, it stays in the trash; so it does until the pace of
+deletions lets it go, unless a disk is full.
 
-The same multi restores the settings: the marker may be removed before the deletion begins, by hand or since deletion
-was disabled just then. Then it is in service again, under any controller, and nothing would switch its retention on
-again. Settings that cannot be read or written are left, with a record. Its offsets are gone.
+The topic is not announced, and queued at once: nothing may elect leaders for it, whose ISR may name a broker with a new
+disk by now. The next controller knows by the zxids that its deletion has begun (`pausing.has_begun`), since topic and
+marker are of one write.
+
+The same multi restores the settings: a later controller serves the topic again where deletion is disabled by then, and
+nothing would switch its retention on again. Settings that cannot be read or written are left, with a record. Its
+offsets are gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lethe.controller.core import protection, trash
+from lethe.controller.core import pace, protection, trash
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import DISABLED, PROTECTED
 from lethe.controller.core.holding import drop_markers
 from lethe.controller.core.mutation import enter_partition_state, set_first_replica_states
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks import ReadStates, ReadTopics
-from lethe.controller.core.tasks_deletion import ListDeletions
+from lethe.controller.core.tasks_deletion import ListDeletions, QueueDeletions
 from lethe.controller.core.tasks_trash import (
-    AnnounceRestored,
     LoadPurged,
     PurgedEnd,
     PurgedSettingsRead,
@@ -57,13 +60,22 @@ def forbidden(context: Context, name: str) -> str | None:
     return None if protection.protecting_pattern(context, name) is None else PROTECTED
 
 
-def purge(step: StepContext, requests: Mapping[str, int | None]) -> None:
-    """Mark these topics of the trash for deletion. With each topic the version of the request for it, if any."""
-    chosen = {name: version for name, version in requests.items() if _may_be_marked(step, name, version)}
+def purge(step: StepContext, requests: Mapping[str, int | None], *, paced: bool = True) -> None:
+    """Mark these topics of the trash for deletion, when their turn comes if that is `paced`. With each topic the version
+    of the request for it, if any."""
+    memory = step.context.cluster.trash
+    ready = {name: version for name, version in requests.items() if _may_be_marked(step, name, version)}
+    chosen: Mapping[str, int | None] = ready
+    if paced:
+        able, wait_ms = pace.afford(step, {name: memory.seen_bytes(name) for name in ready})
+        chosen = {name: version for name, version in ready.items() if name in able}
+        for name in (name for name in ready if name not in able):
+            memory.topics[name].end_requested, memory.topics[name].retry_at_ms = ready[name], step.now_ms + wait_ms
     for name in chosen:
-        step.context.cluster.trash.topics[name].is_asked = True
+        memory.topics[name].is_asked, memory.topics[name].end_requested = True, None
     if chosen:
         step.read((GetData(paths.config_topic(name)) for name in chosen), PurgedSettingsRead(chosen))
+    trash.arm(step)
 
 
 def on_settings_read(step: StepContext, task: PurgedSettingsRead, outcomes: Sequence[ReadOutcome]) -> None:
@@ -81,7 +93,7 @@ def on_settings_read(step: StepContext, task: PurgedSettingsRead, outcomes: Sequ
             groups.append((*end, *settings))
             ends[name] = PurgedEnd(version, len(end), has_settings=bool(settings))
     if groups:
-        step.write(groups, TopicsPurged(ends))
+        step.write(groups, TopicsPurged(ends, step.now_ms))
 
 
 def _may_be_marked(step: StepContext, name: str, version: int | None) -> bool:
@@ -97,16 +109,19 @@ def _may_be_marked(step: StepContext, name: str, version: int | None) -> bool:
 def _end(context: Context, found: TrashedTopic, name: str, version: int | None) -> tuple[Operation, ...]:
     """Return the writes that end the topic's stay. The last one is about the request, if there is one."""
     states = {number: next_state(context, saved, ()) for number, saved in sorted(found.entry.partitions.items())}
-    orders = DeletionOrders(grace_ms=0, offline_replicas=found.entry.offline_replicas)
     # If it is spared, brokers that stayed up follow it.
     versions = version_writes(name, states) if version_bytes(name, states) <= VERSION_BYTES else ()
     return (
         *topic_creates(name, found.entry, states),
         *versions,
-        Create(paths.delete_topic(name), znodes.encode_deletion_marker(orders)),
+        Create(paths.delete_topic(name), znodes.encode_deletion_marker(_orders(found.entry))),
         *trash.entry_deletes(name, found.entry),
         *(() if version is None else (Delete(paths.request(name), version),)),
     )
+
+
+def _orders(entry: TrashEntry) -> DeletionOrders:
+    return DeletionOrders(grace_ms=0, offline_replicas=entry.offline_replicas)
 
 
 def _settings(step: StepContext, found: TrashedTopic, name: str, outcome: ReadOutcome) -> tuple[Operation, ...]:
@@ -124,9 +139,9 @@ def _settings(step: StepContext, found: TrashedTopic, name: str, outcome: ReadOu
 
 def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[GroupOutcome]) -> None:
     """Load the topics for their deletion."""
-    memory, topics = step.context.cluster.trash, step.context.cluster.topics
-    memory.ending = {name: topic_id for name, topic_id in memory.ending.items() if name in topics}
-    purged: list[str] = []
+    cluster = step.context.cluster
+    memory = cluster.trash
+    purged: dict[str, DeletionOrders] = {}
     refusals: dict[str, tuple[int, TopicRequest, str]] = {}
     for (name, end), outcome in zip(task.ends.items(), outcomes, strict=True):
         if isinstance(outcome, GroupFailed) and end.request is not None and _is_taken(end, outcome):
@@ -136,15 +151,16 @@ def on_topics_purged(step: StepContext, task: TopicsPurged, outcomes: Sequence[G
         elif isinstance(outcome, GroupFailed):
             _put_off(step, name, end, outcome)
         else:
-            if (found := memory.topics.pop(name, None)) is not None:
-                memory.ending[name] = found.entry.topic_id
-                _record_end(step, name, found.entry)
-            purged.append(name)
+            entry = memory.topics.pop(name).entry
+            _record_end(step, name, entry)
+            purged[name] = _orders(entry)
     if refusals:
         refuse(step, refusals)
     if purged:
         # The write has created these markers: what is stored is of the marker of another topic, which is gone.
-        drop_markers(step, purged)
+        drop_markers(step, tuple(purged))
+        cluster.marker_orders |= purged
+        cluster.marker_times |= dict.fromkeys(purged, task.at_ms)
         step.do(ReadTopics(tuple(purged), loading=True), LoadPurged(tuple(purged)))
     trash.arm(step)
 
@@ -192,26 +208,10 @@ def load(step: StepContext, task: LoadPurged) -> None:
 
 
 def queue(step: StepContext, task: QueuePurged) -> None:
-    """Set first states, without telling brokers; then the markers are found."""
+    """Set first states, without telling brokers, and queue the topics. Of what cannot be read the marker is found."""
     cluster = step.context.cluster
-    for name in task.topics:
-        if name in cluster.topics:
-            set_first_replica_states(cluster, name)
-            enter_partition_state(cluster, cluster.all_of((name,)), PartitionState.NEW)
-    step.do(ListDeletions())
-
-
-def listed(step: StepContext, marked: Collection[str]) -> None:
-    """Serve the topics that have left the trash and are marked no more: deletion was disabled, or the topic protected,
-    before it was queued, or somebody has removed the marker. Nothing else would end them.
-    """
-    cluster = step.context.cluster
-    spared = tuple(
-        name
-        for name in cluster.trash.ending
-        if name in cluster.topics and not cluster.is_queued(name) and name not in marked
-    )
-    for name in spared:
-        del cluster.trash.ending[name]
-    if spared:
-        step.context.tasks.append(AnnounceRestored(spared))
+    known = tuple(name for name in task.topics if name in cluster.topics)
+    for name in known:
+        set_first_replica_states(cluster, name)
+        enter_partition_state(cluster, cluster.all_of((name,)), PartitionState.NEW)
+    step.do(QueueDeletions(known, begun=known), ListDeletions())

@@ -48,6 +48,8 @@ class TrashedTopic:
     is_requested: bool = False
     """Its return or end has to wait: requests are read again when the next attempt is due. Nothing deletes it before
     they are read."""
+    end_requested: int | None = None
+    """The version of a request for its end, which waits for its turn."""
     frozen_version: int | None = None
     """On the way in: the version of the settings with which retention is off; None: it is not, or not known."""
     frozen_again: FrozenAgain | None = None
@@ -169,10 +171,12 @@ class Trash:
     """Which coordinators are asked for offsets, by effect id."""
     unready: dict[int, dict[str, dict[str, str]]] = field(default_factory=dict)
     """By effect id and topic, the groups whose coordinators get no offsets yet, and why."""
-    ending: dict[str, TopicId] = field(default_factory=dict)
-    """Topics that have left the trash to be deleted: they are not in service, even while something holds them."""
     looks: list[DirectoryLook] = field(default_factory=list)
     disks: Disks = field(default_factory=Disks)
+
+    def seen_bytes(self, name: str) -> int:
+        """Return the bytes of the topic's replicas, as far as brokers have told."""
+        return sum(each.topics.get(name, 0) for seen in self.disks.seen.values() for each in seen.log_dirs)
 
     def ask(self, effect_id: int, names: tuple[str, ...]) -> None:
         """Await the answer for these topics. One to an earlier question is about what they were before."""

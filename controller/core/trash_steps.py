@@ -38,7 +38,7 @@ def due(step: StepContext) -> None:
     else:
         trash_in.thaw_unmarked(step, names[TrashPhase.FREEZING])
         trash_in.frozen(step, names[TrashPhase.FREEZING])
-        trash_end.purge(step, dict.fromkeys(names[TrashPhase.TRASHED]))
+        trash_end.purge(step, {name: memory.topics[name].end_requested for name in names[TrashPhase.TRASHED]})
         if again:
             step.do(FreezeTopics(again))
     trash_disks.due(step)

@@ -6,7 +6,6 @@ A request is a znode `/lethe/requests/<topic>`. The controller decides, as only 
     -------------------------------------------------  ------------------------------------------------------------
     is marked and held (`marks`): it is in service     marker and request are removed in one multi; it stays
     is queued: replicas may be deleted                 refused
-    has left the trash for its deletion                refused: it is not in service, even while something holds it
     is marked, and the marker says that its deletion   refused
     has begun under another controller
     was marked before this controller took over        refused: an earlier one may have begun and died
@@ -60,7 +59,6 @@ INHERITED: Final = (
     "it was marked before this controller took over, and it is not known whether another one, perhaps Kafka's, has "
     "deleted replicas since"
 )
-ENDING: Final = "it has left the trash to be deleted, and its offsets are gone"
 _CHANGED: Final = (ZkError.BAD_VERSION, ZkError.NO_NODE)
 
 
@@ -115,7 +113,7 @@ def _no_more_awaited(step: StepContext, names: Iterable[str]) -> None:
     topics = step.context.cluster.trash.topics
     for name in names:
         if name in topics:
-            topics[name].is_requested = False
+            topics[name].is_requested, topics[name].end_requested = False, None
     trash.arm(step)
 
 
@@ -180,9 +178,6 @@ def _problem(context: Context, name: str, asked: _Asked) -> str | None:
         return "its deletion has begun, and replicas may be deleted already"
     if is_absent(marker):
         return "it is not marked for deletion"
-    ending = cluster.trash.ending.get(name)
-    if ending is not None and name in cluster.topics and cluster.topics[name].id == ending:
-        return ENDING
     if (error := read_error(marker)) is not None:
         return f"reading its marker failed with {error.name}"
     if name not in cluster.topics and name not in cluster.quarantined_topics:

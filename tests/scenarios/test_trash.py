@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lethe.controller.core.effects import Send
+from lethe.controller.core.effects import ReadZnodes, Send, WriteZnodes
 from lethe.controller.core.events import Answer, LogDirsDescribed
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.journal_schema import schema_problems
@@ -105,6 +105,24 @@ def purge(world: OneController, name: str = "orders") -> None:
     asked = TopicRequest(RequestedAction.PURGE, found.topic_id)
     world.write(Create(paths.request(name), encode_topic_request(asked)))
     world.run()
+
+
+def dies_as_it_leaves(world: OneController) -> None:
+    """The controller has the topic deleted from the trash, and dies when that is written."""
+
+    class CrashError(Exception):
+        pass
+
+    def die(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, ReadZnodes) and world.exists(paths.delete_topic("orders")):
+            world.meanwhile = lambda _: None
+            raise CrashError
+
+    world.meanwhile = die
+    with pytest.raises(CrashError):
+        purge(world)
+    world.crash()
+    assert phase_of(world) is None
 
 
 def with_offsets_left() -> OneController:

@@ -29,7 +29,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_topic,
 )
 from tests.fakes.one_controller import OneController, consent, is_deletion
-from tests.scenarios.plot import causes, cluster, is_gone, led, with_topic
+from tests.scenarios.plot import cluster, is_gone, led, with_topic
 from tests.scenarios.test_pause import pause, resume
 from tests.scenarios.test_protected_topics import EVERYWHERE
 from tests.scenarios.test_trash import DAY_MS, FREEZE_MS, entry, mark
@@ -306,7 +306,8 @@ def test_broker_of_the_full_disk_that_restarts_costs_no_second_topic() -> None:
     assert left(world) == ["c"], "another disk does not wait for a broker for ever"
 
 
-def test_next_topic_waits_while_the_pace_holds_the_one_that_gave_way() -> None:
+def test_topic_gives_way_before_its_turn() -> None:
+    """A full disk does not wait for the pace of deletions; what goes by itself does."""
     disks = Disks()
     world = trash(disks, a=(1, 2), b=(1, 2))
     world.context.config = replace(world.context.config, pace=PaceLimits(1, 0))
@@ -316,6 +317,4 @@ def test_next_topic_waits_while_the_pace_holds_the_one_that_gave_way() -> None:
     disks.usable[1] = 50
     wait(world, MINUTE_MS)
     assert left(world) == ["b"]
-    assert causes(world, "a") == [(None, None, "PACE")]
-    wait(world, 2 * BYTES_GO_MS)
-    assert left(world) == ["b"]
+    assert is_gone(world, "a")

@@ -6,8 +6,6 @@ the grace period over, and deleted the topic before it was brought back.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from lethe.controller.core.effects import ReadZnodes, Send, WriteZnodes
@@ -16,12 +14,12 @@ from lethe.controller.core.trash_out import LOOK_MS
 from lethe.protocol.kafka.queries import DescribeLogDirsResponse, LogDir
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.protocol.zookeeper.operations import Create
 from lethe.protocol.zookeeper.znodes import DeletionOrders, TrashPhase, encode_deletion_marker
 from tests.fakes.consumer_groups import SlowGroups
 from tests.fakes.one_controller import OneController, consent
-from tests.scenarios.plot import cluster, is_gone, led, with_topic
-from tests.scenarios.test_trash import FREEZE_MS, entry, mark, phase_of, purge, trashed
+from tests.scenarios.plot import cluster, led, with_topic
+from tests.scenarios.test_trash import FREEZE_MS, entry, mark, phase_of, trashed
 from tests.scenarios.test_undelete_marked import refused, request
 
 GRACE_MS = 5_000
@@ -119,35 +117,6 @@ def test_only_the_answer_to_the_last_question_counts() -> None:
     world.feed(OffsetsRead(second, {}))
     world.run()
     assert phase_of(world) is TrashPhase.TRASHED
-
-
-@pytest.mark.parametrize("by_hand", [False, True], ids=["deletion is disabled", "somebody removes the marker"])
-def test_topic_whose_marker_is_gone_before_its_deletion_has_begun_is_served(by_hand: bool) -> None:
-    """It had left the trash for its deletion, so nobody served it, and nobody was to delete it.
-
-    Found by the simulator (seed 513136)."""
-    world = trashed()
-
-    def spare(effect: ReadZnodes | WriteZnodes) -> None:
-        marker = paths.delete_topic("orders")
-        if not isinstance(effect, ReadZnodes) or not world.exists(marker):
-            return
-        world.meanwhile = lambda _: None
-        if by_hand:
-            world.write(Delete(marker))
-        else:
-            world.context.config = replace(world.context.config, delete_topic_enable=False)
-
-    world.meanwhile = spare
-    purge(world)
-    assert not world.exists(paths.delete_topic("orders"))
-    assert phase_of(world) is None
-    assert led(world, "orders") == (1, 2, (1, 2))
-    assert "StopReplica" not in world.take_story()
-    world.context.config = replace(world.context.config, delete_topic_enable=True)
-    world.write(Create(paths.delete_topic("orders"), b""))
-    world.run()
-    assert is_gone(world, "orders")
 
 
 def test_marker_of_another_topic_of_the_name_orders_nothing_of_the_one_that_comes_back() -> None:

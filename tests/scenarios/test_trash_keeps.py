@@ -19,7 +19,6 @@ from lethe.controller.core.effects import ReadZnodes, Send, WriteZnodes
 from lethe.controller.core.events import Answer
 from lethe.controller.core.trash_in import FROZEN_IN_VAIN_MS
 from lethe.protocol.journal_trash import BACK, RESTORED, TRASHED
-from lethe.protocol.kafka.control import LeaderAndIsrRequest
 from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.kafka.queries import DescribeLogDirsRequest
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC
@@ -35,9 +34,7 @@ from tests.scenarios.test_trash import (
     entry,
     mark,
     phase_of,
-    purge,
     settings,
-    state_written,
     told_of_trash,
     trashed,
     with_offsets_left,
@@ -160,27 +157,6 @@ def test_settings_of_a_topic_that_cannot_be_read_are_kept_until_it_is_repaired()
     world.advance(MINUTE_MS)
     assert settings(world) == OWN
     assert entry(world) is None
-
-
-def test_brokers_that_stayed_up_follow_a_topic_that_is_spared_the_end_of_its_stay() -> None:
-    """They ignore, without an error, what has a lower partition epoch than the last one that they have seen."""
-    world = with_topic(cluster(), "orders", (1, 2))
-    state_written(world, times=3)
-    trashed(world)
-
-    def call_off(effect: ReadZnodes | WriteZnodes) -> None:
-        if isinstance(effect, ReadZnodes) and world.exists(paths.delete_topic("orders")):
-            world.meanwhile = lambda _: None
-            world.write(Delete(paths.delete_topic("orders")))
-
-    world.meanwhile = call_off
-    world.take_sent()
-    purge(world)
-    assert led(world, "orders") == (1, 2, (1, 2))
-    told = [send.request for send in world.take_sent() if isinstance(send.request, LeaderAndIsrRequest)]
-    epochs = {row.partition_epoch for each in told for topic in each.topics for row in topic.partitions}
-    assert epochs, "they are told of the leader"
-    assert min(epochs) >= 3
 
 
 def test_settings_that_were_not_written_are_not_told_of() -> None:

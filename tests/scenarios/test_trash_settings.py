@@ -12,6 +12,8 @@ The same settings are there when its deletion is called off before it begins.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
@@ -40,6 +42,7 @@ from tests.scenarios.plot import cluster, is_gone, led, refusals, text, with_top
 from tests.scenarios.test_trash import (
     DAY_MS,
     FREEZE_MS,
+    dies_as_it_leaves,
     entry,
     made_by_another,
     mark,
@@ -279,14 +282,9 @@ def test_topic_whose_deletion_is_called_off_before_it_begins_has_its_settings(
     world = with_settings()
     if write is not None:
         world.write(write)
-
-    def call_off(effect: ReadZnodes | WriteZnodes) -> None:
-        if isinstance(effect, ReadZnodes) and world.exists(paths.delete_topic("orders")):
-            world.meanwhile = lambda _: None
-            world.write(Delete(paths.delete_topic("orders")))
-
-    world.meanwhile = call_off
-    purge(world)
+    dies_as_it_leaves(world)
+    world.context.config = replace(world.context.config, delete_topic_enable=False)
+    world.elect()
     assert led(world, "orders") == (1, 2, (1, 2))
     assert phase_of(world) is None
     assert settings(world) == wanted

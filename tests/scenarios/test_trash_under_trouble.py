@@ -10,7 +10,6 @@ import pytest
 from lethe.controller.core import trash
 from lethe.controller.core.effects import ReadZnodes, Send, WriteZnodes
 from lethe.controller.core.events import Answer, LogDirsDescribed, OffsetsRead, UpdateMetadataResponseReceived
-from lethe.controller.core.pace_memory import PaceLimits
 from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
 from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.kafka.queries import DescribeLogDirsResponse, LogDir, LogDirPartition, LogDirTopic
@@ -30,9 +29,8 @@ from lethe.protocol.zookeeper.znodes import (
 )
 from tests.fakes.consumer_groups import SlowGroups
 from tests.fakes.one_controller import OneController, consent, is_deletion
-from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, with_topic
+from tests.scenarios.plot import cluster, is_gone, led, refusals, with_topic
 from tests.scenarios.test_debts_written import write_debt
-from tests.scenarios.test_pause import pause
 from tests.scenarios.test_trash import (
     DAY_MS,
     FREEZE_MS,
@@ -418,28 +416,6 @@ def test_time_is_not_over_early_because_the_clock_of_an_earlier_controller_was_s
     assert phase_of(world) is TrashPhase.TRASHED
     world.advance(1)
     assert is_gone(world, "orders")
-
-
-def test_topic_that_left_the_trash_for_its_deletion_is_not_brought_back_while_the_pace_holds_it() -> None:
-    """Its offsets and its leader are gone: without its marker it would be there, and not in service."""
-    world = trashed()
-    world.context.config = replace(world.context.config, pace=PaceLimits(1_000, 0))
-    with_topic(world, "bills", (1, 2))
-    world.mark("bills")
-    world.run()
-    purge(world)
-    assert causes(world, "orders") == [(None, None, "PACE")]
-    request(world, "orders")
-    assert refused(world, "orders") == "it has left the trash to be deleted, and its offsets are gone"
-    world.write(Delete(paths.request("orders")))
-    world.advance(1_000)
-    assert is_gone(world, "orders")
-    with_topic(world, "orders", (1, 2))
-    pause(world)
-    world.mark("orders")
-    world.run()
-    request(world, "orders")
-    assert not world.exists(paths.delete_topic("orders")), "the next topic of its name is another one"
 
 
 @pytest.mark.parametrize("data", [b"?", None])

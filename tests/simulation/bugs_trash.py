@@ -16,6 +16,8 @@ from lethe.admin.outcomes import Outcome, outcome_of
 from lethe.controller.core import (
     batching,
     coordinators,
+    pace,
+    pausing,
     trash,
     trash_after,
     trash_end,
@@ -28,18 +30,20 @@ from lethe.controller.core import (
 )
 from lethe.controller.core.context import Context
 from lethe.controller.core.step_context import StepContext
+from lethe.controller.core.topic import Topic
 from lethe.controller.core.trash_memory import Trash, TrashedTopic
 from lethe.protocol.deletion_grace import grace_of
 from lethe.protocol.kafka.group_offsets import GroupOffsets
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Create, Operation, ReadOutcome, is_absent
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Create, Data, Operation, ReadOutcome, is_absent
 from lethe.protocol.zookeeper.znodes import (
     DeletionOrders,
     SavedPartition,
     TopicRequest,
     TrashEntry,
     TrashPhase,
+    decode_deletion_marker,
     encode_deletion_marker,
 )
 from tests.simulation.planting import everywhere, method
@@ -56,7 +60,7 @@ def retention_not_awaited() -> AbstractContextManager[object]:
 
 def retention_stays_off() -> AbstractContextManager[object]:
     """Topics leave the trash for their deletion without their settings, and may be spared it."""
-    return method(trash_end, "_settings", lambda found, name, outcome: ())
+    return method(trash_end, "_settings", lambda step, found, name, outcome: ())
 
 
 def retention_not_compared() -> AbstractContextManager[object]:
@@ -256,7 +260,23 @@ def plan_carried_out_in_part() -> AbstractContextManager[object]:
     return method(deletion_plan_look, "mark_as_planned", mark_one_by_one)
 
 
+def end_unknown_after_failover() -> AbstractContextManager[object]:
+    """The next controller takes what has left the trash for any marked topic."""
+
+    def by_note(topic: Topic, marker: ReadOutcome) -> bool:
+        return isinstance(marker, Data) and decode_deletion_marker(marker.data).begun == topic.created_zxid
+
+    return everywhere(pausing.has_begun, by_note)
+
+
+def trash_has_no_pace() -> AbstractContextManager[object]:
+    """Any number of topics may leave the trash at once."""
+    return everywhere(pace.afford, lambda step, sizes: (dict.fromkeys(sizes), 0))
+
+
 ALL = (
+    end_unknown_after_failover,
+    trash_has_no_pace,
     retention_not_awaited,
     retention_stays_off,
     retention_not_compared,

@@ -52,6 +52,7 @@ def effect_is_allowed(cluster: Cluster, controller: ControllerProcess, effect: E
             problems = itertools.chain(
                 _makes_again(cluster, controller.context, effect),
                 debts.problems_with_request(controller.context, effect),
+                trash_beliefs.problems_with_leaders(cluster, controller.context, effect),
             )
         case _:
             return
@@ -67,6 +68,8 @@ def marker_written(cluster: Cluster, writer: Writer, operation: Operation) -> No
     if name is None or incarnation is None:
         return
     match operation:
+        case Create() if incarnation.begun == incarnation.czxid and writer.knowledge is not None:
+            incarnation.noted = writer.knowledge.may_delete(name)
         case Create() | Delete():
             incarnation.noted = False
         case SetData(data=data) if writer.knowledge is not None and writer.knowledge.may_delete(name):
@@ -121,12 +124,14 @@ class Turns(NamedTuple):
 
 
 def _is_too_fast(cluster: Cluster, controller: ControllerProcess, operations: Sequence[Operation]) -> Iterator[str]:
-    """Under a limit each turn is noted in the topic's marker first. There are no more than the limit gives since the
-    first note, and a full bucket, and one: the first turn came before its note."""
+    """Under a limit each turn is noted in the topic's marker first, and a topic in the trash leaves it in its turn.
+    There are no more than the limit gives since the first of them, and a full bucket, and one: the first turn came
+    before its note."""
     context, now_ms = controller.context, cluster.world.now_ms
     rate = context.pace.topics
     names = [paths.deleted_topic_of(each.path) for each in operations if isinstance(each, SetData)]
     turns = [name for name in names if name is not None and not context.cluster.is_queued(name)]
+    turns += trash_beliefs.leave_in_their_turn(context, operations)
     if not rate or not turns:
         return
     term = (context.cluster.epoch, context.cluster.epoch_version, rate)

@@ -63,8 +63,11 @@ class Incarnation:
     """Some controller that had read that topics may be deleted has queued it."""
     noted: bool = False
     """Its marker says that its deletion has begun, and the controller that wrote so had read that it may be deleted."""
+    ended: int = 0
+    """The marker with which it has left the trash, counted as `marker` is."""
     begun: int | None = None
-    """The last czxid that its marker has named as begun; a person may have written over it."""
+    """The last czxid that its marker has named as begun; a person may have written over it. A marker that was created
+    in the same write as the topic says as much."""
     marker: int = 0
     """So many markers it has had."""
     ordered: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -162,7 +165,7 @@ class Ledger:
             elif (name := paths.topic_of(path)) is not None:
                 self._topic(writer, operation, name, zxid)
         elif (name := paths.deleted_topic_of(path)) is not None:
-            self._marker(operation, name)
+            self._marker(operation, name, zxid)
         elif isinstance(operation, Create) and paths.parent_of(path) == paths.isr_change_notifications():
             self._told(writer, operation)
         elif path == paths.REASSIGN_PARTITIONS:
@@ -264,12 +267,15 @@ class Ledger:
             incarnation.asked = True
             incarnation.graces[self._graces[incarnation.name]] = None
 
-    def _marker(self, operation: Operation, name: str) -> None:
+    def _marker(self, operation: Operation, name: str, zxid: int) -> None:
         match operation:
             case Create(data=data):
                 self._names(name, data)
-                if name in self.living and self.marks(self.living[name]):
-                    self.living[name].marker += 1
+                living = self.living.get(name)
+                if living is not None and self.marks(living):
+                    living.marker += 1
+                if living is not None and living.czxid == zxid:
+                    living.begun, living.ended = zxid, living.marker
             case Delete():
                 self.last_named[name] = self.marked.pop(name, None)
             case SetData(data=data):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Send, WatchTrash
-from lethe.protocol.kafka.control import StopReplicaRequest
+from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, Operation
 from lethe.protocol.zookeeper.znodes import TrashPhase
@@ -74,6 +74,27 @@ def problems_with_write(context: Context, knowledge: Knowledge, operations: Sequ
             yield f"deletes {name} from the trash, and knows that deletions are paused"
         elif isinstance(operation, Delete) and trash.is_going_in(operations, name):
             yield f"puts {name} into the trash, and knows that deletions are paused"
+
+
+def leave_in_their_turn(context: Context, operations: Sequence[Operation]) -> list[str]:
+    """Topics that leave the trash to be deleted; one that gives way for a full disk does not wait for its turn."""
+    created = dict.fromkeys(each.path for each in operations if isinstance(each, Create))
+    giving = context.cluster.trash.disks.giving
+    names = [name for name in map(paths.topic_of, created) if name is not None and paths.delete_topic(name) in created]
+    return [name for name in names if giving is None or giving.topic != name]
+
+
+def problems_with_leaders(cluster: Cluster, context: Context, send: Send) -> Iterator[str]:
+    """What has left the trash to be deleted is led by nobody while that marker is there: its ISR may name a broker with
+    a new disk by now."""
+    if not isinstance(send.request, LeaderAndIsrRequest):
+        return
+    for topic in send.request.topics:
+        living, known = cluster.ledger.living.get(topic.topic), context.cluster.topics.get(topic.topic)
+        if living is None or known is None or known.created_zxid != living.czxid or not cluster.ledger.marks(living):
+            continue
+        if living.ended and living.ended == living.marker and any(row.leader >= 0 for row in topic.partitions):
+            yield f"has {living} led, which has left the trash to be deleted"
 
 
 def problems_with_request(context: Context, send: Send) -> Iterator[str]:
