@@ -239,6 +239,8 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
             failover.take_over(step)
         case tasks.AnnounceTopics():
             failover.announce_topics(step, task)
+        case tasks.ServeAnnounced():
+            creation.serve(step, task)
         case tasks.StartReplicas():
             failover.start_replicas(step)
         case tasks.StartPartitions():
@@ -385,8 +387,6 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
             trash_in.freeze(step, task)
         case tasks_trash.AnnounceRestored():
             trash_out.announce(step, task)
-        case tasks_trash.ServeRestored():
-            trash_out.serve(step, task)
         case tasks_trash.RestoreOffsets():
             trash_after.restore_offsets(step, task)
         case tasks_trash.RestoreSettings():

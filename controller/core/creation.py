@@ -4,6 +4,8 @@
     ----------------------------------------------  --------------------------------------------------------------
     has an id, or the protocol version has no ids   the topic comes into service
     has no id                                       an id is written, if the znode is unchanged; then the same
+    was quarantined, or its name was reserved       the states of its partitions are read first: those that exist are
+                                                    announced as they are, as at a takeover
     cannot be understood, or has an illegal name    quarantined with the reason; other topics are not affected
     was removed                                     brokers get the tombstone, and the topic is dropped from memory
 
@@ -21,14 +23,14 @@ from lethe.controller.core.continuations import TopicIdsWritten, TopicsListed, T
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import KEEPING, REFUSED, VANISHED
 from lethe.controller.core.drawing import fresh_topic_id
-from lethe.controller.core.mutation import add_topic, queue_deletion, remove_topic
+from lethe.controller.core.mutation import add_topic, enter_partition_state, queue_deletion, remove_topic
 from lethe.controller.core.partition_sets import PartitionColumns, ReplicaColumns, chosen
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks import CreateTopics, ListTopics, ReadTopics
+from lethe.controller.core.tasks import AnnounceTopics, CreateTopics, ListTopics, ReadStates, ReadTopics, ServeAnnounced
 from lethe.controller.core.tasks_advertising import EvictReplicas
 from lethe.controller.core.tasks_deletion import ListDeletions
 from lethe.controller.core.tasks_partitions import BringOnline, MovePartitions, MoveReplicas
-from lethe.controller.core.tasks_reassignment import ReadReassignments, TrimReassignments
+from lethe.controller.core.tasks_reassignment import ProgressReassignments, ReadReassignments, TrimReassignments
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
@@ -135,7 +137,7 @@ def on_topics_read(step: StepContext, task: TopicsRead, outcomes: Sequence[ReadO
     cluster = context.cluster
     taken: list[str] = []
     without_id: list[tuple[str, znodes.TopicZnode, int]] = []
-    is_repaired = False
+    repaired: list[str] = []
     for name, outcome in zip(task.topics, outcomes, strict=True):
         if is_absent(outcome):
             if name in cluster.quarantined_topics and not task.loading:
@@ -145,7 +147,7 @@ def on_topics_read(step: StepContext, task: TopicsRead, outcomes: Sequence[ReadO
             continue
         znode = understood(name, outcome)
         cause = CauseKind.READABLE_ZNODE
-        if isinstance(znode, znodes.TopicZnode) and (taken_by := cluster.trash.reserves(name, znode.topic_id)):
+        if isinstance(znode, znodes.TopicZnode) and (taken_by := cluster.trash.reserves(name)):
             znode, cause = taken_by
         if not isinstance(znode, znodes.TopicZnode) or not isinstance(outcome, Data):
             is_first_look = name not in cluster.quarantined_topics
@@ -155,7 +157,6 @@ def on_topics_read(step: StepContext, task: TopicsRead, outcomes: Sequence[ReadO
                 step.do(ListDeletions())
             continue
         was_quarantined = cluster.quarantined_topics.pop(name, None) is not None
-        is_repaired |= was_quarantined
         version, created_zxid = outcome.stat.version, outcome.stat.czxid
         assignments = dict(znode.assignments)
         add_topic(
@@ -167,16 +168,19 @@ def on_topics_read(step: StepContext, task: TopicsRead, outcomes: Sequence[ReadO
             version=version,
             created_zxid=created_zxid,
         )
-        taken.append(name)
+        (repaired if was_quarantined else taken).append(name)
         if was_quarantined and not task.loading:
             debts.void_kept(step, (name,))
             debts.look_again(step, name)
         if znode.topic_id is None and context.config.ibp.creates_topic_ids:
             without_id.append((name, znode, version))
     if taken and not task.loading:
-        # Reassignments of a repaired topic have waited in their znode.
-        then = (ReadReassignments(),) if is_repaired else ()
-        step.do(EvictReplicas(tuple(taken)), CreateTopics(tuple(taken)), *then)
+        step.do(EvictReplicas(tuple(taken)), CreateTopics(tuple(taken)))
+    if repaired and not task.loading:
+        # Their reassignments have waited in their znodes.
+        moving = tuple(each for each in cluster.reassignments if each.topic in repaired)
+        progress = ProgressReassignments(moving, announce=True)
+        step.do(CreateTopics(tuple(repaired), may_have_states=True), ReadReassignments(), progress)
     if without_id:
         _write_ids(step, without_id, task.loading)
 
@@ -245,11 +249,39 @@ def create(step: StepContext, task: CreateTopics) -> None:
     """Bring these topics into service, unless they are already.
 
     A topic that has vanished has no partitions here. A topic whose znode changed before its id was written was read and
-    created again already."""
-    context = step.context
-    known = context.cluster.all_of(task.topics)
-    new = {name: bits for name, bits in known.items() if bits and not context.cluster.topics[name].states}
-    on_new_partition_creation(step, new)
+    created again already. Topics with states are announced; while a takeover loads, it announces them itself."""
+    cluster = step.context.cluster
+    known = cluster.all_of(task.topics)
+    new = {name: bits for name, bits in known.items() if bits and not cluster.topics[name].states}
+    if task.may_have_states and new:
+        names = tuple(new)
+        # Those with states are moved off controllers when they are served.
+        step.do(ReadStates(names), EvictReplicas(names, loading=True, states_read=True), CreateTopics(names))
+        return
+    had_leaders = tuple(name for name in new if cluster.topics[name].led)
+    if had_leaders and cluster.channels_are_open:
+        step.do(AnnounceTopics(had_leaders), ServeAnnounced(had_leaders))
+    on_new_partition_creation(step, {name: bits for name, bits in new.items() if name not in had_leaders})
+
+
+def serve(step: StepContext, task: ServeAnnounced) -> None:
+    """Set the first states, as at a takeover; elect leaders where there are none; move replicas off controllers."""
+    cluster = step.context.cluster
+    names = tuple(name for name in task.topics if name in cluster.topics)
+    assigned = {name: cluster.topics[name].assigned() for name in names}
+    absent = chosen(assigned, lambda _, broker, bits: 0 if broker in cluster.brokers else bits)
+    offline = {name: cluster.led_offline(name) for name in names}
+    for name in names:
+        topic = cluster.topics[name]
+        enter_partition_state(cluster, {name: topic.numbers & ~topic.led}, PartitionState.NEW)
+        enter_partition_state(cluster, {name: topic.led & ~offline[name]}, PartitionState.ONLINE)
+        enter_partition_state(cluster, {name: offline[name]}, PartitionState.OFFLINE)
+    step.do(
+        MoveReplicas(absent, ReplicaState.OFFLINE),
+        BringOnline(cluster.all_of(names)),
+        # Brokers may have come while it was out of service.
+        EvictReplicas(names),
+    )
 
 
 def on_new_partition_creation(step: StepContext, partitions: PartitionColumns) -> None:

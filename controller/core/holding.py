@@ -147,7 +147,7 @@ def _remove_ghosts(step: StepContext, names: Sequence[str], *, with_config: bool
     groups: list[tuple[Operation, ...]] = []
     for name in names:
         # The settings of a topic in the trash are what keeps its records.
-        is_free = step.context.cluster.trash.reserves(name, None) is None
+        is_free = step.context.cluster.trash.reserves(name) is None
         config = (Delete(paths.config_topic(name)),) if with_config and is_free else ()
         groups.append((*absence_check(paths.topic(name)), *config, Delete(paths.delete_topic(name))))
     if groups:

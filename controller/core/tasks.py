@@ -77,6 +77,13 @@ class AnnounceTopics:
 
 
 @dataclass(frozen=True, slots=True)
+class ServeAnnounced:
+    """Start the state machines of these topics, which were announced in mid-term with the states that they had."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StartReplicas:
     """All replicas are announced: take those on brokers that are not registered offline."""
 
@@ -156,6 +163,8 @@ class CreateTopics:
     """Bring into service topics that have just been read into memory."""
 
     topics: tuple[str, ...]
+    may_have_states: bool = False
+    """They were quarantined, so they may have been in service before: their states are read first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +185,7 @@ Task = (
     | ReadStates
     | TakeOver
     | AnnounceTopics
+    | ServeAnnounced
     | StartReplicas
     | StartPartitions
     | BecomeActive

@@ -46,13 +46,6 @@ class AnnounceRestored:
 
 
 @dataclass(frozen=True, slots=True)
-class ServeRestored:
-    """Start the state machines of these announced topics."""
-
-    topics: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class RestoreOffsets:
     """Commit the saved offsets of these topics again; then restore the settings."""
 
@@ -86,7 +79,6 @@ TrashTask = (
     | ResumeTrash
     | FreezeTopics
     | AnnounceRestored
-    | ServeRestored
     | RestoreOffsets
     | RestoreSettings
     | LoadPurged

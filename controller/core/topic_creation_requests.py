@@ -131,7 +131,7 @@ def _surroundings(context: Context) -> Surroundings:
     trash = cluster.trash
 
     def reserved(name: str) -> str | None:
-        found = trash.reserves(name, None)
+        found = trash.reserves(name)
         return None if found is None else found.reason
 
     return Surroundings(

@@ -78,6 +78,23 @@ def is_unknown(context: Context, name: str) -> bool:
     return aside is not None and aside.cause is not CauseKind.NAME_RESERVED and not is_trashed
 
 
+def is_void(context: Context, name: str) -> bool:
+    """Return whether the entry is of a topic that is gone, and not in the trash: another one may have its name."""
+    found, topic = context.cluster.trash.topics[name], context.cluster.topics.get(name)
+    if found.phase is TrashPhase.TRASHED or is_unknown(context, name):
+        return False
+    return topic is None or (topic.id != found.entry.topic_id and not topic.is_made_up)
+
+
+def drop_void(step: StepContext, names: Iterable[str]) -> tuple[str, ...]:
+    """Remove the entries of topics that are gone; return the other names. Their offsets and settings would go to
+    another topic of the name, or to none."""
+    valid = {name: not is_void(step.context, name) for name in names}
+    if void := [name for name, is_valid in valid.items() if not is_valid]:
+        write_entries(step, [(name, None) for name in void])
+    return tuple(name for name, is_valid in valid.items() if is_valid)
+
+
 # --- time ---------------------------------------------------------------------------------------------------------
 
 

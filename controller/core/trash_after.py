@@ -59,7 +59,8 @@ _BACK: Final = (TrashPhase.RESTORING, TrashPhase.OFFSETS)
 def restore_offsets(step: StepContext, task: RestoreOffsets) -> None:
     """Read the saved offsets; restore the settings of topics without any."""
     memory = step.context.cluster.trash
-    found = {name: entry.entry for name in task.topics if (entry := memory.in_phase(name, *_BACK)) is not None}
+    back = trash.drop_void(step, (name for name in task.topics if memory.in_phase(name, *_BACK) is not None))
+    found = {name: memory.topics[name].entry for name in back}
     with_offsets = {name: entry.offsets for name, entry in found.items() if entry.offsets}
     without = tuple(name for name in found if name not in with_offsets)
     if without:

@@ -142,7 +142,7 @@ def _problem(context: Context, name: str) -> str | None:
         )
     if name in cluster.trash.topics:
         return "it was brought back from the trash before, and offsets of consumer groups are still to be committed"
-    reserved = cluster.trash.reserves(name, topic.id)
+    reserved = cluster.trash.reserves(name)
     if reserved is not None:
         return reserved.reason
     # Judged before retention is switched off: a topic that can never fit would stay in service without retention.

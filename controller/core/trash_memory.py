@@ -204,15 +204,13 @@ class Trash:
         is_unseen = self.unseen is not None or name in self.unreadable
         return is_unseen or self.in_phase(name, TrashPhase.TRASHED) is not None
 
-    def reserves(self, name: str, topic_id: TopicId | None) -> Reserved | None:
-        """Return why a topic with this znode may not come into service; None if it may."""
+    def reserves(self, name: str) -> Reserved | None:
+        """Return why no topic of this name may come into service; None if one may. The entry of a topic in any other
+        phase than `trashed` is of the one that is in service, or void (`trash.is_void`)."""
         if self.unseen is not None:
             why = f"whether its name is reserved by a topic in the trash is unknown: {self.unseen}"
             return Reserved(why, CauseKind.READABLE_TRASH)
         if name in self.unreadable:
             why = f"its name is reserved by an entry of the trash that cannot be understood: {self.unreadable[name]}"
             return Reserved(why, CauseKind.READABLE_TRASH)
-        found = self.topics.get(name)
-        if found is None or (found.phase is not TrashPhase.TRASHED and found.entry.topic_id == topic_id):
-            return None
-        return None if found.phase is TrashPhase.FREEZING else NAME_IN_TRASH
+        return None if self.in_phase(name, TrashPhase.TRASHED) is None else NAME_IN_TRASH

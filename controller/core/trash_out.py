@@ -29,23 +29,19 @@ from typing import Final
 from lethe.controller.core import debts_policy, trash, trash_settings
 from lethe.controller.core.context import Context
 from lethe.controller.core.events import LogDirsDescribed
-from lethe.controller.core.mutation import enter_partition_state, forget_marker
-from lethe.controller.core.partition_sets import bits_of, chosen
+from lethe.controller.core.mutation import forget_marker
+from lethe.controller.core.partition_sets import bits_of
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks import AnnounceTopics, ReadTopics
-from lethe.controller.core.tasks_advertising import EvictReplicas
-from lethe.controller.core.tasks_partitions import BringOnline, MoveReplicas
+from lethe.controller.core.tasks import AnnounceTopics, ReadTopics, ServeAnnounced
 from lethe.controller.core.tasks_trash import (
     AnnounceRestored,
     ReadTopicRequests,
     RequestAnswer,
     RestoreOffsets,
     ReturnChecked,
-    ServeRestored,
     TopicRequestsAnswered,
     TopicsBroughtBack,
 )
-from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.controller.core.trash_memory import DirectoryLook, TrashedTopic
 from lethe.protocol.counting import counted
 from lethe.protocol.journal_trash import BACK
@@ -332,29 +328,8 @@ def announce(step: StepContext, task: AnnounceRestored) -> None:
     cluster = step.context.cluster
     known = tuple(name for name in task.topics if name in cluster.topics)
     trash.vanished(step, (n for n in task.topics if n not in cluster.topics and n not in cluster.quarantined_topics))
+    for name in known:
+        if name in cluster.trash.topics:
+            trash.record(step, name, BACK, cluster.trash.topics[name].entry)
     if known:
-        step.do(AnnounceTopics(known), ServeRestored(known))
-
-
-def serve(step: StepContext, task: ServeRestored) -> None:
-    """Set the first states, as at a takeover; elect leaders where there are none; move replicas off controllers."""
-    cluster = step.context.cluster
-    trashed = cluster.trash.topics
-    names = tuple(name for name in task.topics if name in cluster.topics)
-    assigned = {name: cluster.topics[name].assigned() for name in names}
-    absent = chosen(assigned, lambda _, broker, bits: 0 if broker in cluster.brokers else bits)
-    offline = {name: cluster.led_offline(name) for name in names}
-    for name in names:
-        topic = cluster.topics[name]
-        enter_partition_state(cluster, {name: topic.numbers & ~topic.led}, PartitionState.NEW)
-        enter_partition_state(cluster, {name: topic.led & ~offline[name]}, PartitionState.ONLINE)
-        enter_partition_state(cluster, {name: offline[name]}, PartitionState.OFFLINE)
-        if name in trashed:
-            trash.record(step, name, BACK, trashed[name].entry)
-    step.do(
-        MoveReplicas(absent, ReplicaState.OFFLINE),
-        BringOnline(cluster.all_of(names)),
-        # Brokers may have come while it was in the trash.
-        EvictReplicas(names),
-        RestoreOffsets(names),
-    )
+        step.do(AnnounceTopics(known), ServeAnnounced(known), RestoreOffsets(known))

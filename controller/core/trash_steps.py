@@ -27,6 +27,7 @@ def due(step: StepContext) -> None:
                 names[found.phase].append(name)
             # Whatever the step does, it is not repeated at once.
             found.retry_at_ms = step.now_ms + context.config.retry_max_ms
+    freezing = trash.drop_void(step, names[TrashPhase.FREEZING])
     back = (*names[TrashPhase.RESTORING], *names[TrashPhase.OFFSETS])
     if back:
         step.do(RestoreOffsets(back))
@@ -34,10 +35,10 @@ def due(step: StepContext) -> None:
         step.do(ReadTopicRequests())
     if context.cluster.paused is not None:
         # Nobody knows for how long: retention is not off meanwhile.
-        trash.thaw(step, [(name, memory.topics[name].entry) for name in names[TrashPhase.FREEZING]])
+        trash.thaw(step, [(name, memory.topics[name].entry) for name in freezing])
     else:
-        trash_in.thaw_unmarked(step, names[TrashPhase.FREEZING])
-        trash_in.frozen(step, names[TrashPhase.FREEZING])
+        trash_in.thaw_unmarked(step, freezing)
+        trash_in.frozen(step, freezing)
         trash_end.purge(step, {name: memory.topics[name].end_requested for name in names[TrashPhase.TRASHED]})
         if again:
             step.do(FreezeTopics(again))

@@ -89,20 +89,11 @@ def resume(step: StepContext) -> None:
     context, cluster = step.context, step.context.cluster
     if context.config.only_topics is not None:
         return
-    gone: list[tuple[str, TrashEntry | None]] = []
-    freezing: list[str] = []
-    for name, found in cluster.trash.topics.items():
-        if found.phase is TrashPhase.TRASHED or trash.is_unknown(context, name):
-            continue
-        topic = cluster.topics.get(name)
-        if topic is None or topic.id != found.entry.topic_id:
-            # Another controller has deleted it.
-            gone.append((name, None))
-        elif found.phase is TrashPhase.FREEZING:
-            freezing.append(name)
+    known = [name for name in cluster.trash.topics if not trash.is_unknown(context, name)]
     _announce_absence(step)
-    if gone:
-        trash.write_entries(step, gone)
+    # Another controller may have deleted some, and served others of their names.
+    valid = trash.drop_void(step, known)
+    freezing = [name for name in valid if cluster.trash.in_phase(name, TrashPhase.FREEZING) is not None]
     trash_in.thaw_unmarked(step, freezing)
     held = tuple(name for name, mark in cluster.marks.items() if mark.held_by is CauseKind.TRASH)
     if held:

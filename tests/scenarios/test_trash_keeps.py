@@ -142,6 +142,7 @@ def test_offsets_of_a_topic_that_cannot_be_read_are_kept_until_it_is_repaired() 
     world.advance(MINUTE_MS)
     assert world.groups.committed["orders"]["readers"] == {0: CommittedOffset(42)}
     assert entry(world) is None
+    assert led(world, "orders") == (1, 1, (1, 2))
 
 
 def test_settings_of_a_topic_that_cannot_be_read_are_kept_until_it_is_repaired() -> None:

@@ -34,7 +34,7 @@ from lethe.controller.core.topic import Topic
 from lethe.controller.core.trash_memory import Trash, TrashedTopic
 from lethe.protocol.deletion_grace import grace_of
 from lethe.protocol.kafka.group_offsets import GroupOffsets
-from lethe.protocol.vocabulary import LeaderAndIsr, TopicId
+from lethe.protocol.vocabulary import LeaderAndIsr
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Create, Data, Operation, ReadOutcome, is_absent
 from lethe.protocol.zookeeper.znodes import (
@@ -141,7 +141,7 @@ def entry_removed_first() -> AbstractContextManager[object]:
 def reserved_name_served() -> AbstractContextManager[object]:
     """Another topic of a name in the trash comes into service."""
 
-    def reserves(self: Trash, name: str, topic_id: TopicId | None) -> None:
+    def reserves(self: Trash, name: str) -> None:
         return None
 
     return method(Trash, "reserves", reserves)

@@ -82,10 +82,10 @@ class TrashBook:
         return incarnation
 
     def reserves(self, incarnation: Incarnation) -> bool:
-        """Another topic has this one's name, and may come back."""
+        """Another topic of this name is in the trash."""
         entry = self.entries.get(incarnation.name)
         is_other = entry is not None and entry.topic_id != incarnation.topic_id
-        return entry is not None and entry.phase is not TrashPhase.FREEZING and is_other
+        return entry is not None and entry.phase is TrashPhase.TRASHED and is_other
 
 
 def entry_named(path: str) -> str | None:
