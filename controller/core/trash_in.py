@@ -50,6 +50,9 @@ FROZEN_IN_VAIN_MS: Final = 120_000
 """A topic on its way in keeps its retention off for so long after the first failure."""
 MAX_BYTES: Final = REQUEST_LIMIT_BYTES - 20_000
 """The same in bytes, on the way in or back; later controllers have higher epochs, and a request is removed too."""
+BACK_BEFORE: Final = (
+    "it was brought back from the trash before, and offsets of consumer groups are still to be committed"
+)
 
 
 def grace_ms(context: Context, name: str) -> int:
@@ -111,6 +114,8 @@ def freeze(step: StepContext, task: FreezeTopics) -> None:
         if memory.in_phase(name, TrashPhase.FREEZING) is not None:
             if task.again:
                 new.append(name)
+        elif name in memory.topics and step.context.config.only_topics is None:
+            _await_former_entry(step, name)
         else:
             problem = _problem(step.context, name)
             if problem is None:
@@ -120,6 +125,16 @@ def freeze(step: StepContext, task: FreezeTopics) -> None:
     if new:
         step.read((GetData(paths.config_topic(name)) for name in new), SettingsToFreezeRead(tuple(new)))
     trash.arm(step)
+
+
+def _await_former_entry(step: StepContext, name: str) -> None:
+    """Say once that the topic's return from the trash has to end first; `trash.on_trash_written` continues then.
+
+    The entry goes on by its own timer: every list of markers comes here, and must not put it off."""
+    mark, problem = step.context.cluster.marks[name], step.context.cluster.trash.topics[name].problem
+    if mark.last_error != BACK_BEFORE and (problem is None or mark.last_error != problem.what):
+        step.refuse(f"topic/{name}", MOVING, BACK_BEFORE)
+        step.context.cluster.marks[name] = mark._replace(last_error=BACK_BEFORE)
 
 
 def _is_held(context: Context, name: str) -> bool:
@@ -140,8 +155,6 @@ def _problem(context: Context, name: str) -> str | None:
         return (
             f"it has {counted(len(topic.partitions), 'partition')}; topics with more than {MAX_PARTITIONS} do not fit"
         )
-    if name in cluster.trash.topics:
-        return "it was brought back from the trash before, and offsets of consumer groups are still to be committed"
     reserved = cluster.trash.reserves(name)
     if reserved is not None:
         return reserved.reason

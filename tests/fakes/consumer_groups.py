@@ -59,7 +59,12 @@ class SlowGroups(ConsumerGroups):
 
     asked: list[int] = field(default_factory=list)
     """The ids of the questions."""
+    commits: list[CommitOffsets] = field(default_factory=list)
 
     def read(self, effect: ReadOffsets) -> OffsetsRead:
         self.asked.append(effect.id)
         return OffsetsRead(-1, {})
+
+    def take(self, effect: CommitOffsets) -> OffsetsCommitted:
+        self.commits.append(effect)
+        return OffsetsCommitted(-1, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lethe.controller.core.effects import Send
-from lethe.controller.core.events import Answer, UpdateMetadataResponseReceived
+from lethe.controller.core.events import Answer, OffsetsCommitted, UpdateMetadataResponseReceived
 from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.group_offsets import CommittedOffset
@@ -13,9 +13,10 @@ from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, LEADER_DURING_DELETE
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, SetData
 from lethe.protocol.zookeeper.znodes import TrashPhase
+from tests.fakes.consumer_groups import SlowGroups
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import cluster, led, refusals, with_topic
-from tests.scenarios.test_trash import entry, phase_of, settings, trashed, with_offsets_left
+from tests.scenarios.test_trash import entry, mark, phase_of, settings, trashed, with_offsets_left
 from tests.scenarios.test_trash_under_trouble import third_refuses_topics
 from tests.scenarios.test_undelete_marked import request
 
@@ -169,3 +170,49 @@ def test_retention_does_not_wait_for_a_coordinator_that_is_missing() -> None:
     until_settled(world)
     assert world.groups.committed == {"orders": COMMITTED}
     assert entry(world) is None
+
+
+def test_topic_that_is_marked_again_is_not_put_off_by_other_markers() -> None:
+    """Each of them put its offsets off by up to half a minute: with one deletion every 20 s, they were never tried."""
+    world = with_offsets_left()
+    mark(world, "orders")
+    world.groups.with_members.clear()
+    for number in range(3):
+        with_topic(world, f"other{number}", (1, 2))
+        mark(world, f"other{number}", grace_ms=0)
+        world.advance(10_000)
+    assert world.groups.committed["orders"] == COMMITTED
+    assert phase_of(world) is TrashPhase.FREEZING, "it goes into the trash again"
+
+
+def test_answer_for_a_topic_that_is_marked_again_counts_although_another_marker_comes_first() -> None:
+    world = with_offsets_left()
+    mark(world, "orders")
+    world.groups = slow = SlowGroups(world.groups.committed)
+    world.advance(30_000)
+    with_topic(world, "other", (1, 2))
+    mark(world, "other", grace_ms=0)
+    (commit,) = slow.commits
+    slow.commit("readers", "orders", 0, 42)
+    world.feed(OffsetsCommitted(commit.id, {}))
+    world.run()
+    assert phase_of(world) is TrashPhase.FREEZING
+
+
+def test_reason_for_the_wait_is_shown_for_the_marker_and_not_for_the_entry() -> None:
+    world = with_offsets_left()
+    before = world.context.cluster.trash.topics["orders"].problem
+    mark(world, "orders")
+    why = "it was brought back from the trash before, and offsets of consumer groups are still to be committed"
+    assert world.context.cluster.marks["orders"].last_error == why
+    for number in range(2):
+        mark(with_topic(world, f"other{number}", (1, 2)), f"other{number}")
+    assert refusals(world, "topic/orders").count(why) == 1
+    assert world.context.cluster.trash.topics["orders"].problem == before
+    until_settled(world)
+    mark(with_topic(world, "last", (1, 2)), "last")
+    assert (
+        world.context.cluster.marks["orders"].last_error
+        == "offsets are not committed yet: group readers: it has members"
+    )
+    assert refusals(world, "topic/orders").count(why) == 1
