@@ -2,7 +2,7 @@
 
 A broker coordinates the groups of the partitions of `__consumer_offsets` that it leads. It hides some of them without
 an error: see `hiding_problem`. It also hides, without an error, what a group has committed for a topic that the client
-may not DESCRIBE. So nothing is read from a coordinator that may hide groups or topics.
+may not DESCRIBE. So nothing is read from a coordinator that may hide groups, and nothing of topics that one may hide.
 
 A broker that has not carried out the loss of such a partition still lists the partition's groups, with the offsets from
 before. So each group's offsets are those of the partition's leader by the controller's memory:
@@ -74,6 +74,8 @@ class ListedOffsets(NamedTuple):
     """The other groups that it lists, and the partitions of `__consumer_offsets` that they are of."""
     offsets: Mapping[str, GroupOffsets]
     """What `groups` have committed, by topic."""
+    hidden: Mapping[str, str]
+    """The topics of which it may hide that, and why."""
 
 
 async def coordinator_metadata(connection: KafkaConnection, topics: Collection[str] = ()) -> MetadataResponse:
@@ -107,45 +109,47 @@ def hiding_problem(broker: BrokerId, answer: MetadataResponse, led: Mapping[int,
     return None
 
 
-def _topic_problem(broker: BrokerId, answer: MetadataResponse, topics: Collection[str], principal: str) -> str | None:
-    """Return why a broker may hide what its groups have committed for these topics, by its own answer."""
+def _hidden(broker: BrokerId, answer: MetadataResponse, topics: Collection[str], principal: str) -> dict[str, str]:
+    """Return for which of these topics a broker may hide what its groups have committed, and why, by its own answer."""
     errors = {topic.name: topic.error for topic in answer.topics}
+    hidden: dict[str, str] = {}
     for name in topics:
         if name not in errors:
-            return f"consumer groups of broker {broker}: it does not say whether it hides those of topic {name}"
-        if errors[name] == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            return (
+            hidden[name] = f"consumer groups of broker {broker}: it does not say whether it hides those of topic {name}"
+        elif errors[name] == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            hidden[name] = (
                 f"consumer groups of broker {broker}: it hides what they have committed for topic {name}, because its "
                 f"authorizer does not let {principal} DESCRIBE the topic"
             )
-    return None
+    return hidden
 
 
 async def read_offsets(
     connection: KafkaConnection, broker: BrokerId, led: Mapping[int, int], partitions: int, topics: Collection[str]
 ) -> ListedOffsets:
-    """Return what the broker's groups have committed for these topics. `partitions`: how many `__consumer_offsets` has.
+    """Return what the broker's groups have committed for those of these topics that it does not hide.
 
-    Raises GroupsUnseen, ClientError and ProtocolError."""
+    `partitions`: how many `__consumer_offsets` has. Raises GroupsUnseen, ClientError and ProtocolError."""
     answer = await coordinator_metadata(connection, topics)
     principal = connection.principal
-    problem = hiding_problem(broker, answer, led, principal) or _topic_problem(broker, answer, topics, principal)
+    problem = hiding_problem(broker, answer, led, principal)
     if problem is not None:
         raise GroupsUnseen(problem)
+    hidden = _hidden(broker, answer, topics, principal)
     listed = cast(ListGroupsResponse, await connection.ask(ListGroupsRequest()))
     if listed.error != ErrorCode.NONE:
         raise GroupsUnseen(f"consumer groups of broker {broker}: {error_name(listed.error)}")
     partition_of = {each.group: coordinator_partition(each.group, partitions) for each in listed.groups}
     groups = frozenset(name for name, number in partition_of.items() if number in led)
     others = {name: number for name, number in partition_of.items() if name not in groups}
-    wanted = frozenset(topics)
+    wanted = frozenset(topics) - hidden.keys()
     found: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
     for name in sorted(groups):
         for topic in await _committed(connection, name):
             offsets = _offsets_of(topic, name) if topic.topic in wanted else {}
             if offsets:
                 found.setdefault(topic.topic, {})[name] = offsets
-    return ListedOffsets(broker, groups, others, found)
+    return ListedOffsets(broker, groups, others, found, hidden)
 
 
 async def _committed(connection: KafkaConnection, group: str) -> tuple[FetchedTopic, ...]:
@@ -220,3 +224,8 @@ def merged(parts: Collection[ListedOffsets]) -> dict[str, dict[str, Mapping[int,
         for topic, offsets in part.offsets.items():
             found.setdefault(topic, {}).update(offsets)
     return found
+
+
+def hidden_by(parts: Collection[ListedOffsets]) -> dict[str, str]:
+    """Return the topics of which any coordinator may hide offsets, and why the first one does."""
+    return {topic: why for part in reversed(tuple(parts)) for topic, why in part.hidden.items()}

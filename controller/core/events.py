@@ -7,7 +7,7 @@ queue. Only `SessionLost` overtakes the result: without a session no result come
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -176,6 +176,8 @@ class OffsetsRead:
     offsets: Mapping[str, GroupOffsets] | None
     """None without a complete answer: see `problem`."""
     problem: str | None = None
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    """Topics of which coordinators may hide offsets, and why: they count as unread."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,7 @@ def _freeze_again(step: StepContext, names: Sequence[str]) -> None:
 
 
 def on_offsets_read(step: StepContext, event: OffsetsRead) -> None:
-    """Take the topics out of service, with the offsets; hold them if these are not complete.
+    """Take the topics out of service, with the offsets; hold those of which these are not complete.
 
     A broker that has lost a partition of the coordinators' topic meanwhile leaves out its groups, without an error."""
     memory = step.context.cluster.trash
@@ -275,11 +275,11 @@ def on_offsets_read(step: StepContext, event: OffsetsRead) -> None:
     if memory.coordinators.pop(event.id, None) != coordinators.all_of(step.context):
         offsets, problem = None, "their coordinators have changed meanwhile"
     asked = memory.answered(event.id, TrashPhase.FREEZING)
-    if offsets is None:
-        for name in asked:
-            _hold(step, name, f"offsets of consumer groups: {problem}")
-    else:
-        _leave_service(step, asked, offsets)
+    held = event.hidden if offsets is not None else dict.fromkeys(asked, problem)
+    for name in asked:
+        if name in held:
+            _hold(step, name, f"offsets of consumer groups: {held[name]}")
+    _leave_service(step, tuple(name for name in asked if name not in held), offsets or {})
     trash.arm(step)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Final
 
 from lethe.adapters.kafka.client import ClientError, KafkaConnection
-from lethe.adapters.kafka.groups import GroupsUnseen, ListedOffsets, commit_offsets, merged, read_offsets
+from lethe.adapters.kafka.groups import GroupsUnseen, ListedOffsets, commit_offsets, hidden_by, merged, read_offsets
 from lethe.controller.core.effects import CommitOffsets, Coordinator, GroupCommit, ReadOffsets
 from lethe.controller.core.events import OffsetsCommitted, OffsetsRead
 from lethe.protocol.kafka.framing import ProtocolError
@@ -76,7 +76,7 @@ class GroupOffsetsClient:
         try:
             async with asyncio.timeout(self._limit_ms / 1000):
                 parts = [await self._read_from(each, partitions, effect.topics) for each in effect.coordinators]
-            return OffsetsRead(effect.id, merged(parts))
+            return OffsetsRead(effect.id, merged(parts), hidden=hidden_by(parts))
         except TimeoutError:
             return OffsetsRead(effect.id, None, f"they could not be read within {self._limit_ms} ms")
         except _FAILURES as error:

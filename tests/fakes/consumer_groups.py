@@ -20,6 +20,8 @@ class ConsumerGroups:
     with_members: dict[str, None] = field(default_factory=dict)
     problem: str | None = None
     """Why the coordinators give no complete answer."""
+    hidden: dict[str, str] = field(default_factory=dict)
+    """Topics for which the coordinators may hide what is committed, and why."""
 
     def commit(self, group: str, topic: str, partition: int, offset: int) -> None:
         self.committed.setdefault(topic, {}).setdefault(group, {})[partition] = CommittedOffset(offset)
@@ -33,12 +35,13 @@ class ConsumerGroups:
     def read(self, effect: ReadOffsets) -> OffsetsRead:
         if self.problem is not None:
             return OffsetsRead(effect.id, None, self.problem)
+        hidden = {name: why for name, why in self.hidden.items() if name in effect.topics}
         found: dict[str, GroupOffsets] = {
             topic: {group: dict(offsets) for group, offsets in groups.items()}
             for topic, groups in self.committed.items()
-            if topic in effect.topics
+            if topic in effect.topics and topic not in hidden
         }
-        return OffsetsRead(effect.id, found)
+        return OffsetsRead(effect.id, found, hidden=hidden)
 
     def take(self, effect: CommitOffsets) -> OffsetsCommitted:
         problems: dict[str, dict[str, str]] = {}

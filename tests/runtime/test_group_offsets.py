@@ -44,6 +44,8 @@ from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, BrokerId, Endpoint
 from tests.fakes.runtime import reach
 
 OFFSETS = {"orders": {0: CommittedOffset(42)}}
+TOPICS = ("orders", "payments")
+"""What each group that is listed has read."""
 READY = OffsetFetchResponse()
 LOADING = OffsetFetchResponse((), 14)
 
@@ -65,6 +67,8 @@ class Broker:
         self.led: Mapping[int, int] = {}
         self.listed: Mapping[str, int] = {}
         """The offset of each group."""
+        self.hidden: tuple[str, ...] = ()
+        """Topics that the client may not DESCRIBE."""
 
     async def __aenter__(self) -> Self:
         self.connections += 1
@@ -82,7 +86,11 @@ class Broker:
         rows = (MetadataPartition(0, n, self.number, epoch, (1,), (1,)) for n, epoch in self.led.items())
         topics = (
             MetadataTopic(0, GROUP_METADATA_TOPIC, None, True, tuple(rows)),
-            MetadataTopic(0, "orders", None, False, ()),
+            *(
+                MetadataTopic(29 if each.name in self.hidden else 0, each.name, None, False, ())
+                for each in value.topics or ()
+                if each.name is not None and each.name != GROUP_METADATA_TOPIC
+            ),
         )
         return MetadataResponse((), None, BrokerId(1), topics, 0, DESCRIBE)
 
@@ -91,7 +99,9 @@ class Broker:
             case ListGroupsRequest():
                 return ListGroupsResponse(0, tuple(ListedGroup(name, "") for name in self.listed))
             case OffsetFetchRequest(group=name) if name in self.listed:
-                return OffsetFetchResponse((FetchedTopic("orders", (FetchedOffset(0, self.listed[name], -1, ""),)),))
+                read = (FetchedOffset(0, self.listed[name], -1, ""),)
+                shown = (topic for topic in TOPICS if topic not in self.hidden)
+                return OffsetFetchResponse(tuple(FetchedTopic(topic, read) for topic in shown))
             case OffsetFetchRequest(group=name):
                 self.asked.append(name)
                 return await self._told(name)
@@ -168,10 +178,10 @@ class Scene:
         assert isinstance(event, OffsetsCommitted)
         return dict(event.problems.get("orders", {}))
 
-    async def read(self, *brokers: Broker) -> OffsetsRead:
+    async def read(self, *brokers: Broker, topics: tuple[str, ...] = ("orders",)) -> OffsetsRead:
         """Read from brokers that lead what they take themselves for the leaders of."""
         asked = tuple(Coordinator(BrokerId(b.number), b.endpoint, tuple(b.led.items())) for b in brokers)
-        self.client.perform(ReadOffsets(len(self.posted) + 1, asked, ("orders",)))
+        self.client.perform(ReadOffsets(len(self.posted) + 1, asked, topics))
         event = await self._next()
         assert isinstance(event, OffsetsRead)
         return event
@@ -303,3 +313,17 @@ async def test_offsets_are_read_from_the_leader_of_each_groups_partition() -> No
         "consumer group readers: broker 5 lists it, but the leader of partition 1 of __consumer_offsets, which "
         "coordinates it, does not"
     )
+
+
+async def test_a_topic_that_one_coordinator_hides_is_named_and_the_others_are_read() -> None:
+    one, two = Broker(1), Broker(2)
+    one.led, one.listed = {1: 8}, {"readers": 90}
+    two.led, two.hidden = {0: 5, 2: 6}, ("orders",)
+    found = await Scene(one, two).read(one, two, topics=TOPICS)
+    assert found.problem is None
+    assert found.hidden == {
+        "orders": "consumer groups of broker 2: it hides what they have committed for topic orders, because its "
+        "authorizer does not let User:lethe DESCRIBE the topic"
+    }
+    assert found.offsets is not None
+    assert found.offsets["payments"] == {"readers": {0: CommittedOffset(90, -1, "")}}

@@ -216,3 +216,21 @@ def test_reason_for_the_wait_is_shown_for_the_marker_and_not_for_the_entry() -> 
         == "offsets are not committed yet: group readers: it has members"
     )
     assert refusals(world, "topic/orders").count(why) == 1
+
+
+def test_topic_whose_offsets_are_hidden_keeps_no_other_topic_out_of_the_trash() -> None:
+    world = with_topic(with_topic(cluster(), GROUP_METADATA_TOPIC, (COORDINATOR,)), "hidden", (1, 2))
+    with_topic(world, "orders", (1, 2))
+    for name in ("hidden", "orders"):
+        world.groups.commit("readers", name, 0, 42)
+    world.groups.hidden["hidden"] = "the authorizer"
+    trashed(world, "hidden", "orders")
+    assert phase_of(world, "hidden") is TrashPhase.FREEZING
+    assert refusals(world, "topic/hidden") == ["offsets of consumer groups: the authorizer"]
+    assert phase_of(world, "orders") is TrashPhase.TRASHED
+    assert refusals(world, "topic/orders") == []
+    request(world, "orders")
+    assert world.groups.committed["orders"] == COMMITTED
+    world.groups.hidden.clear()
+    until_settled(world)
+    assert phase_of(world, "hidden") is TrashPhase.TRASHED

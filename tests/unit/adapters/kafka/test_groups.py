@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from lethe.adapters.kafka.client import KafkaConnection
-from lethe.adapters.kafka.groups import DESCRIBE, GroupsUnseen, ListedOffsets, merged, read_offsets
+from lethe.adapters.kafka.groups import DESCRIBE, GroupsUnseen, ListedOffsets, hidden_by, merged, read_offsets
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.group_offsets import (
@@ -87,7 +87,9 @@ async def read(
 
 
 async def test_offsets_of_the_topics() -> None:
-    assert merged([await read(Coordinator())]) == {"orders": {"readers": {0: CommittedOffset(42, 3, "")}}}
+    found = await read(Coordinator())
+    assert hidden_by([found]) == {}
+    assert merged([found]) == {"orders": {"readers": {0: CommittedOffset(42, 3, "")}}}
 
 
 # Group readers is of partition 1 of three, which has moved from broker 5 to broker 2.
@@ -119,14 +121,6 @@ async def test_a_group_that_only_a_broker_lists_which_does_not_coordinate_it_is_
 @pytest.mark.parametrize(
     "coordinator, why",
     [
-        (
-            Coordinator(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-            (
-                "consumer groups of broker 1: it hides what they have committed for topic orders, because its "
-                "authorizer does not let User:lethe DESCRIBE the topic"
-            ),
-        ),
-        (Coordinator(None), "consumer groups of broker 1: it does not say whether it hides those of topic orders"),
         (Coordinator(partition_error=14), "consumer group readers, orders-0: error 14"),
         (Coordinator(group_error=16), "consumer group readers: error 16"),
     ],
@@ -135,3 +129,23 @@ async def test_offsets_that_a_broker_does_not_give_are_unseen(coordinator: Coord
     with pytest.raises(GroupsUnseen) as unseen:
         await read(coordinator)
     assert str(unseen.value) == why
+
+
+@pytest.mark.parametrize(
+    "orders, why",
+    [
+        (
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            (
+                "consumer groups of broker 1: it hides what they have committed for topic orders, because its "
+                "authorizer does not let User:lethe DESCRIBE the topic"
+            ),
+        ),
+        (None, "consumer groups of broker 1: it does not say whether it hides those of topic orders"),
+    ],
+)
+async def test_topic_of_which_one_broker_may_hide_offsets_is_named(orders: int | None, why: str) -> None:
+    others = await read(Coordinator(broker=2, believes={1: 8}, groups=()), {1: 8}, 2)
+    hiding = await read(Coordinator(orders, groups=()), partitions=2)
+    assert hidden_by([others, hiding]) == hidden_by([hiding, others]) == {"orders": why}
+    assert hiding.offsets == {}
