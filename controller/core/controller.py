@@ -364,7 +364,7 @@ def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table o
         case tasks_debts.ReadForgets():
             forgetting.read(step)
         case tasks_debts.SettleForgets():
-            forgetting.settle(step, task)
+            forgetting.settle(step)
         case tasks_debts.PayDebts():
             debts.pay(step, task)
         case tasks_debts.CloseDebts():

@@ -4,19 +4,20 @@ A request is a znode `/lethe/forget/<broker>`, and it is in force while it exist
 
     of the broker                             what becomes of it
     ----------------------------------------  -----------------------------------------------------------------------
-    its debts                                 written off, in a write that proves that it is not registered
+    its debts                                 written off at the end, in a write that proves that it is not registered
     replicas of queued topics                 are not waited for, and owed until the topic is removed
     replicas of living topics                 stay as they are
 
-The request goes last, when no queued topic names the broker any more: a controller that takes over meanwhile goes on.
-It is refused, in its own data, for a broker that is registered, also for one that registers while it is in force. Then,
+The debts are written off when no queued topic names the broker any more, and the request goes right after them: one
+that is refused or withdrawn before has written nothing off. A controller that takes over meanwhile goes on. The request
+is refused, in its own data, for a broker that is registered, also for one that registers while it is in force. Then,
 and when it is withdrawn, deletions that have not ended wait for the broker again. One that is outside the controller's
 scope (`scope`) stays as it is, unread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lethe.controller.core.context import Context
@@ -128,19 +129,17 @@ def _queued_with(context: Context, brokers: Sequence[BrokerId]) -> Iterator[str]
             yield name
 
 
-def settle(step: StepContext, task: SettleForgets) -> None:
-    """Write off the debts of these brokers; remove the requests that nothing waits for any more.
-
-    All debts are looked at once more before a request goes. Otherwise each removal would walk all of them."""
+def settle(step: StepContext) -> None:
+    """Write off the debts of brokers that no queued topic names any more; then remove the requests about them."""
     context = step.context
     cluster = context.cluster
     done = tuple(broker for broker in cluster.forgotten if not any(_queued_with(context, (broker,))))
-    debts = tuple(_to_write_off(context, None if task.topics is None else (task.topics, done)))
+    debts = tuple(_to_write_off(context, done))
     aside = {
         each.path: each.broker
         for each in cluster.debts.unreadable.values()
         # Where the list of a broker's debts is what cannot be read, nothing is known to remove.
-        if each.broker is not None and each.broker in cluster.forgotten and each.path != paths.debts_of(each.broker)
+        if each.broker is not None and each.broker in done and each.path != paths.debts_of(each.broker)
     }
     if debts or aside:
         removed = (*((key.path, key.broker) for key in debts), *aside.items())
@@ -152,14 +151,12 @@ def settle(step: StepContext, task: SettleForgets) -> None:
         step.write(removals, ForgetsAnswered(done))
 
 
-def _to_write_off(context: Context, limits: tuple[Collection[str], Collection[BrokerId]] | None) -> Iterator[DebtKey]:
-    """Yield the debts that are not needed any more; with limits, those of these topics, or of these brokers."""
-    cluster = context.cluster
-    for broker in cluster.forgotten:
-        by_topic = cluster.debts.by_broker.get(broker, {})
-        names = by_topic if limits is None or broker in limits[1] else limits[0]
-        keys = (DebtKey(broker, name, created) for name in names for created in by_topic.get(name, ()))
-        yield from (key for key in keys if not _is_queued(context, key))
+def _to_write_off(context: Context, brokers: Sequence[BrokerId]) -> Iterator[DebtKey]:
+    """Yield the debts of these brokers that are not needed any more."""
+    for broker in brokers:
+        for topic, by_zxid in context.cluster.debts.by_broker.get(broker, {}).items():
+            keys = (DebtKey(broker, topic, created_zxid) for created_zxid in by_zxid)
+            yield from (key for key in keys if not _is_queued(context, key))
 
 
 def _is_queued(context: Context, key: DebtKey) -> bool:
@@ -187,7 +184,7 @@ def on_written_off(step: StepContext, task: DebtsWrittenOff, outcomes: Sequence[
     if is_registered:
         step.do(ListBrokers(), ReadForgets())
     if not failed:
-        step.do(SettleForgets(()))
+        step.do(SettleForgets())
 
 
 def _refuse_removal(step: StepContext, debt: DebtKey | str, error: ZkError) -> None:

@@ -249,9 +249,9 @@ def _finish(step: StepContext, name: str) -> None:
 
 
 def _settle_forgets(step: StepContext, finished: Sequence[str]) -> None:
-    """Brokers that are given up do not owe these topics any more, once for all of them."""
+    """Settle with brokers that are given up, once for all topics that are removed together."""
     if finished and step.context.cluster.forgotten:
-        step.do(SettleForgets(tuple(finished)))
+        step.do(SettleForgets())
 
 
 # --- debts ----------------------------------------------------------------------------------------------------------

@@ -51,11 +51,7 @@ class ReadForgets:
 
 @dataclass(frozen=True, slots=True)
 class SettleForgets:
-    """Write off what is owed by brokers that are given up, and remove the requests that are carried out.
-
-    `topics`: only the debts of these topics, which were removed, are new; None: any may be."""
-
-    topics: tuple[str, ...] | None = None
+    """Write off what is owed by brokers that are given up and that no queued topic names; then remove the requests."""
 
 
 DebtTask = ReadDebts | WatchOrders | WriteDebts | PayDebts | CloseDebts | ReadForgets | SettleForgets

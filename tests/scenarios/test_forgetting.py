@@ -152,6 +152,46 @@ def test_a_deletion_waits_again_for_a_broker_whose_request_is_withdrawn() -> Non
     assert is_gone(world, "orders")
 
 
+def owing_and_both_away() -> OneController:
+    """Broker 3 is given up. It owes `orders`, and `bills` is marked and waits for broker 2 as well."""
+    world = without(with_topic(with_topic(cluster(), "orders", (1, 3)), "bills", (1, 2, 3)), 3)
+    owe = znodes.DeletionOrders(offline_replicas=znodes.OfflineReplicas.OWE)
+    world.write(Create(paths.delete_topic("orders"), znodes.encode_deletion_marker(owe)))
+    world.run()
+    without(world, 2)
+    world.mark("bills")
+    world.run()
+    world.take_sent()
+    forget(world, 3)
+    assert "bills" in world.context.cluster.deletions
+    return world
+
+
+def test_debts_are_written_off_no_earlier_than_the_request_is_carried_out() -> None:
+    world = owing_and_both_away()
+    assert set(debts(world)) == {"3/orders"}
+    assert world.exists(paths.forget(3))
+    back(world, 2)
+    assert is_gone(world, "bills")
+    assert debts(world) == {}
+    assert not world.exists(paths.forget(3))
+
+
+def test_a_request_that_is_withdrawn_has_written_nothing_off() -> None:
+    world = owing_and_both_away()
+    world.write(Delete(paths.forget(3)))
+    world.run()
+    assert set(debts(world)) == {"3/orders"}
+    assert "delete orders" in told(back(world))
+
+
+def test_a_request_that_is_refused_has_written_nothing_off() -> None:
+    world = owing_and_both_away()
+    assert "delete orders" in told(back(world))
+    assert refused(world, 3) == "it is registered in ZooKeeper"
+    assert [r for r in world.recorded(EventRecordType.DEBT) if r.data["what"] == "written off"] == []
+
+
 def test_a_replica_that_was_given_up_is_shown_as_such() -> None:
     world = both_away()
     rows = {row.broker: row.waiting_for for row in all_rows(world.context, "orders")}

@@ -13,7 +13,7 @@ from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.mutation import enter_replica_state
 from lethe.controller.core.partition_sets import ReplicaColumns
 from lethe.controller.core.step_context import StepContext
-from lethe.controller.core.tasks_debts import ForgetsAnswered, SettleForgets
+from lethe.controller.core.tasks_debts import ForgetsAnswered
 from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.core.without_answer import record_given_up
 from lethe.protocol.vocabulary import BrokerId
@@ -39,7 +39,7 @@ def given_up_counts_as_deleted() -> AbstractContextManager[object]:
 def forgotten_and_still_owing() -> AbstractContextManager[object]:
     """The debts of a broker that is given up stay."""
 
-    def settle(step: StepContext, _: SettleForgets) -> None:
+    def settle(step: StepContext) -> None:
         done = tuple(step.context.cluster.forgotten)
         step.write([(Delete(paths.forget(broker)),) for broker in done], ForgetsAnswered(done))
 
