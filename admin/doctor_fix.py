@@ -59,7 +59,7 @@ class RepairResult(NamedTuple):
     why: str = ""
 
 
-Agree = Callable[[str], bool]
+Agree = Callable[[str], Awaitable[bool]]
 """Shows a question; returns True if the user agrees."""
 TakeControl = Callable[[Sequence[Ill], BackupFile], Awaitable[Sequence[RepairResult]]]
 """Repairs these ills in control of the cluster. Raises Refusal where control cannot be taken."""
@@ -106,7 +106,7 @@ async def _in_control(
     ills: Sequence[Ill], backup: BackupFile, agree: Agree, take_control: TakeControl
 ) -> Sequence[RepairResult]:
     named = "; ".join(f"{ill.what}: {ill.kind.sentence}" for ill in ills)
-    if not agree(f"Take control as lethe rescue does, repair this, and hand control back? {named}"):
+    if not await agree(f"Take control as lethe rescue does, repair this, and hand control back? {named}"):
         return [RepairResult(ill, RepairOutcome.DECLINED) for ill in ills]
     try:
         return await take_control(ills, backup)
@@ -119,7 +119,7 @@ async def _agreed(session: ZooKeeperSession, ill: Ill, backup: BackupFile, agree
     if isinstance(planned, RepairResult):
         return planned
     writes = "; ".join(_texts(planned.repair.operations, planned.repair.required_absent))
-    if not agree(f"{ill.what}: {ill.kind.sentence}. Repair it: {writes}?"):
+    if not await agree(f"{ill.what}: {ill.kind.sentence}. Repair it: {writes}?"):
         return RepairResult(ill, RepairOutcome.DECLINED)
     return await repair_znodes(session, ill, backup)
 

@@ -63,7 +63,7 @@ async def forgetting(
     data: dict[str, JsonValue] = {"plan": plan_json(plan), "forgotten": False, "problem": None, "not_ended": []}
     if dry_run:
         return Answer(data, (f"Broker {broker} would be forgotten.", *plan.lines()))
-    demand_agreement(plan.lines(), f"Forget broker {broker} for good?", confirm, data)
+    await demand_agreement(plan.lines(), f"Forget broker {broker} for good?", confirm, data)
     outcome = await forget(session, broker, timeout_ms=timeout_ms)
     data |= {"forgotten": outcome.problem is None, "problem": outcome.problem}
     lines = [*(() if confirm is not None else plan.lines()), outcome.problem or f"Broker {broker} is forgotten."]

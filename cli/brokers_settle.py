@@ -100,7 +100,7 @@ async def settled(
         return Answer({"broker": broker, "settled": [], "unseen": [], "left": []}, (f"Broker {broker} owes nothing.",))
     (owing,) = by_broker(plan.debts)
     if plan.takes_control:
-        demand_agreement([f"Broker {broker} owes {owing.text}."], QUESTION, confirm)
+        await demand_agreement([f"Broker {broker} owes {owing.text}."], QUESTION, confirm)
     left = await settling.settle(session, plan, options, say)
     open_paths = {debt.path for debt in left}
     gone = [debt for debt in plan.debts if debt.path not in open_paths]

@@ -16,7 +16,7 @@ import typer
 from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
-from lethe.cli.asking import Confirm, ask_user, demand_agreement
+from lethe.cli.asking import Confirm, agree, ask_user, demand_agreement
 from lethe.cli.broker_access import reach_from
 from lethe.cli.log_dirs import (
     LogDirLists,
@@ -212,7 +212,7 @@ async def fixed(
         backup.demand_new()
         for line in doctor_show.plan(view, seen, chosen):
             note(line)
-        done = await fix(session, chosen, backup, confirm or (lambda _: True), control(seen))
+        done = await fix(session, chosen, backup, confirm or agree, control(seen))
     except BackupUnusable as unusable:
         kept = "; it has what was done by then" if backup.repairs else ""
         raise Refusal(f"--backup: {unusable}{kept}", Exit.USAGE) from unusable
@@ -271,5 +271,5 @@ async def restored(session: ZooKeeperSession, path: Path, confirm: Confirm | Non
     await _demand_zookeeper_mode(session)
     plan = await plan_restore(session, backup)
     if plan.groups and not plan.changed:
-        demand_agreement(plan.names, "Write these znodes as they were before?", confirm)
+        await demand_agreement(plan.names, "Write these znodes as they were before?", confirm)
     return doctor_show.restored(plan, await restore(session, plan))

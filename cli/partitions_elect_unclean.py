@@ -58,7 +58,7 @@ async def unclean_election(
         raise Refusal(f"{acting.text}, so no leader would be elected")
     if acting.problem is not None:
         raise Refusal(f"{acting.text}; so whether a leader would be elected is not known", Exit.UNREACHABLE)
-    demand_agreement(plan, "RECORDS WILL BE LOST. Elect leaders that were not in sync?", confirm)
+    await demand_agreement(plan, "RECORDS WILL BE LOST. Elect leaders that were not in sync?", confirm)
     after = views
     async with _unclean_elections_enabled(session, settings):
         after = await _elected(session, chosen, topics, timeout_ms=timeout_ms, quiet=quiet)

@@ -204,7 +204,7 @@ async def _carry_out(
     if doing.dry_run:
         return Answer(_as_json(moves, sizes, requested=False), ("Would move:", *plan))
     acting = await acting_controller(session)
-    demand_agreement(
+    await demand_agreement(
         plan,
         f"Move the replicas of {plural(len(moves), 'this', 'these')} {counted(len(moves), 'partition')}?",
         doing.confirm,

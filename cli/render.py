@@ -73,6 +73,12 @@ def note(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def prompt(text: str) -> None:
+    """Print a question on standard error; the answer is typed behind it."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
 def _rich(table: Table) -> RichTable:
     from rich import box
     from rich.table import Table as RichTable

@@ -174,7 +174,7 @@ async def rescued(
     if options.dry_run or not (is_worth_it or any(each in worth_a_try for each in outlooks)):
         return answer
     refuse_forbidden_rescue(seen, options, outlooks, data)
-    demand_agreement(lines, QUESTION, confirm, data)
+    await demand_agreement(lines, QUESTION, confirm, data)
     if confirm is None:
         for line in lines:
             say(line)

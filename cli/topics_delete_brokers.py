@@ -56,7 +56,7 @@ async def brokers_deletion(cluster: ClientCluster, wanted: BrokersDeletion) -> A
     await demand_shown(cluster, shown, chosen.missing, if_exists=wanted.if_exists)
     if chosen.names and wanted.detail is not Detail.QUIET:
         note(PROTECTION_UNSEEN)
-    demand_meant(chosen, wanted.confirm)
+    await demand_meant(chosen, wanted.confirm)
     if not chosen.names:
         return Answer([], ("Nothing to delete.",))
     if wanted.dry_run:

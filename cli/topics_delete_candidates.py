@@ -61,7 +61,7 @@ async def candidates_deletion(
     _show(plan)
     for line in _summary(plan):
         note(line)
-    demand_agreement(
+    await demand_agreement(
         (),
         f"Delete {plural(len(plan.chosen), 'this', 'these')} {counted(len(plan.chosen), 'topic')} for good?",
         confirm,

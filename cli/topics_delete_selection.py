@@ -37,13 +37,13 @@ def choose(expressions: Sequence[str], there: ListedTopics) -> Chosen:
     )
 
 
-def demand_meant(chosen: Chosen, confirm: Confirm | None) -> None:
+async def demand_meant(chosen: Chosen, confirm: Confirm | None) -> None:
     """Ask whether the matches of a regular expression are meant. Raises Refusal where they are not. `confirm` None
     agrees."""
     if chosen.is_guess:
         names = chosen.names
         question = f"Delete {plural(len(names), 'this', 'these')} {counted(len(names), 'topic')}?"
-        demand_agreement([f"  {name}" for name in names], question, confirm, {"matched": [*names]})
+        await demand_agreement([f"  {name}" for name in names], question, confirm, {"matched": [*names]})
 
 
 async def selected(
@@ -56,7 +56,7 @@ async def selected(
     for expression in () if if_exists else chosen.missing:
         raise Refusal(unknown_topic(expression, (*there.names, *there.marked)))
     await demand_unprotected(session, chosen.names)
-    demand_meant(chosen, confirm)
+    await demand_meant(chosen, confirm)
     return chosen.names
 
 

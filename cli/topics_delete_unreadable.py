@@ -52,7 +52,7 @@ async def unreadable_deletion(
     plan = [line for seen in chosen for line in _plan(seen)]
     if dry_run:
         return Answer([_as_json(seen, ordered=seen.is_ordered) for seen in chosen], tuple(plan))
-    demand_agreement(
+    await demand_agreement(
         plan,
         f"Delete {plural(len(chosen), 'this', 'these')} {counted(len(chosen), 'topic')}?",
         confirm,

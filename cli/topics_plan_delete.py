@@ -162,7 +162,7 @@ async def checked_plan(
     now = await look(session, reach, names, ask)
     demand_unchanged(agreed, now, allow_writes=wanted.allow_writes, accept_unseen=wanted.accept_unseen)
     question = f"Delete {plural(len(names), 'this', 'these')} {counted(len(names), 'topic')}, as planned?"
-    demand_agreement((*(f"  {name}" for name in names), *summary(agreed)), question, wanted.confirm)
+    await demand_agreement((*(f"  {name}" for name in names), *summary(agreed)), question, wanted.confirm)
     return agreed
 
 

@@ -50,7 +50,7 @@ async def purging(
         if view.problem is not None:
             raise Refusal(view.problem)
     question = f"Delete {counted(len(views), 'topic')} for good?"
-    demand_agreement([f"  {name}" for name in names], question, confirm, {"matched": [*names]})
+    await demand_agreement([f"  {name}" for name in names], question, confirm, {"matched": [*names]})
     outcomes = await purge(session, [views[name] for name in dict.fromkeys(names)], timeout_ms=timeout_ms)
     return Answer(
         [{"topic": each.name, "is_purged": each.problem is None, "problem": each.problem} for each in outcomes],

@@ -20,6 +20,7 @@ from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, MultiOutcome, Operation, SetData
 from lethe.protocol.zookeeper.znodes import TrashPhase, encode_config, encode_reassignment
+from tests.fakes.questions import agrees
 from tests.fakes.sick_cluster import EPOCH, PLANTS, FakeBrokers, make_healthy, make_topic, tree_of
 from tests.fakes.trash import ENTRY, in_trash
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
@@ -325,10 +326,10 @@ async def test_an_election_comes_last_and_is_left_out_where_control_was_taken(
     async def control(ills: Sequence[Ill], _: BackupFile) -> list[RepairResult]:
         return [RepairResult(ill, RepairOutcome.REPAIRED) for ill in ills]
 
-    done = await fix(session, chosen, backup, lambda _: True, control)
+    done = await fix(session, chosen, backup, agrees, control)
     assert [each.outcome for each in done] == [RepairOutcome.REPAIRED] * 3
     assert (await tree_of(session))[paths.CONTROLLER] == epoch, "taking control is an election already"
-    done = await fix(session, chosen, backup, lambda _: True, no_control)
+    done = await fix(session, chosen, backup, agrees, no_control)
     assert [(each.outcome, each.why) for each in done] == [
         (RepairOutcome.GONE, ""),
         (RepairOutcome.REFUSED, "no control for 1"),
@@ -341,7 +342,7 @@ async def test_each_repair_is_asked_for(session: FakeSession, brokers: FakeBroke
     await PLANTS[IllKind.CACHED_WITHOUT_TOPIC](session, brokers)
     before, asked = await tree_of(session), list[str]()
 
-    def declines(question: str) -> bool:
+    async def declines(question: str) -> bool:
         asked.append(question)
         return False
 

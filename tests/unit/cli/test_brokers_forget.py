@@ -32,6 +32,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_state,
 )
 from lethe.survey.evidence import ControllerReport, ReportedTopic
+from tests.fakes.questions import agrees, declines
 from tests.fakes.trash import ENTRY, in_trash
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, complete_deletion, elect
@@ -65,10 +66,6 @@ async def controller(session: FakeSession, refused: str | None = None, ended: tu
         await apply(session, Delete(paths.debt(3, "gone", 17)), Delete(path))
     else:
         await apply(session, SetData(path, encode_forget_request(ForgetRequest(refused)), ANY_VERSION))
-
-
-def asks(answer: bool) -> Any:
-    return lambda question: answer
 
 
 async def request(session: FakeSession) -> bytes | None:
@@ -135,7 +132,7 @@ async def test_a_marked_topic_that_is_kept_may_lose_its_records(cluster: FakeSes
 
 
 async def test_the_controller_does_it(cluster: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
-    forgotten = forgetting(cluster, 3, confirm=asks(True), timeout_ms=60_000)
+    forgotten = forgetting(cluster, 3, confirm=agrees, timeout_ms=60_000)
     answer, _ = await asyncio.gather(forgotten, controller(cluster, ended=("orders",)))
     assert (answer.exit, answer.lines) == (Exit.OK, ("Broker 3 is forgotten.",))
     assert "Written off: 2 partitions" in capsys.readouterr().err
@@ -159,7 +156,7 @@ async def test_a_deletion_that_has_not_begun_does_not_end(cluster: FakeSession) 
 
 async def test_without_agreement_nothing_is_requested(cluster: FakeSession) -> None:
     with pytest.raises(Refusal, match="nothing was done"):
-        await forgetting(cluster, 3, confirm=asks(False))
+        await forgetting(cluster, 3, confirm=declines)
     assert await request(cluster) is None
 
 
@@ -261,7 +258,7 @@ async def test_topics_in_the_trash_will_wait_for_it(cluster: FakeSession) -> Non
     plan: Any = planned.data["plan"]
     assert plan["in_trash"] == ["back", "old"]
 
-    forgotten = forgetting(cluster, 3, confirm=lambda _: True, timeout_ms=60_000)
+    forgotten = forgetting(cluster, 3, confirm=agrees, timeout_ms=60_000)
     answer, _ = await asyncio.gather(forgotten, controller(cluster, ended=("orders",)))
     assert answer.exit is Exit.NO
     assert answer.lines == (
@@ -275,7 +272,7 @@ async def test_topics_in_the_trash_will_wait_for_it(cluster: FakeSession) -> Non
 async def test_a_topic_that_has_left_the_trash_meanwhile_is_not_waited_for(cluster: FakeSession) -> None:
     await in_trash(cluster, back=replace(ENTRY, partitions={0: SavedPartition((1, 3), 1, 0, (1,))}))
 
-    def returns(question: str) -> bool:
+    async def returns(question: str) -> bool:
         returned.append(asyncio.ensure_future(apply(cluster, Delete(paths.trashed("back")))))
         return True
 

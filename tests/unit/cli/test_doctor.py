@@ -21,6 +21,7 @@ from lethe.cli.main import app
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
+from tests.fakes.questions import agrees, declines
 from tests.fakes.sick_cluster import PLANTS, FakeBrokers, make_healthy, tree_of
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply
@@ -162,7 +163,7 @@ async def test_a_backup_that_cannot_be_written_any_more_names_what_was_done(
     await PLANTS[IllKind.CONFIG_CHANGE_UNREADABLE](session, brokers)
     asked: list[str] = []
 
-    def fills_the_disk(question: str) -> bool:
+    async def fills_the_disk(question: str) -> bool:
         asked.append(question)
         if len(asked) > 1:
             (tmp_path / "b").rename(tmp_path / "moved")
@@ -194,9 +195,9 @@ async def test_a_restore_is_asked_for_and_refused_where_the_tree_has_changed(
     session: FakeSession, brokers: FakeBrokers, tmp_path: Path
 ) -> None:
     await PLANTS[IllKind.CONFIG_WITHOUT_TOPIC](session, brokers)
-    await run(session, brokers, FixOptions(tmp_path / "b"), lambda _: True)
+    await run(session, brokers, FixOptions(tmp_path / "b"), agrees)
     with pytest.raises(Refusal, match="nothing was done"):
-        await restored(session, tmp_path / "b", lambda _: False)
+        await restored(session, tmp_path / "b", declines)
     await apply(session, Create(CONFIG, b"new"))
     with pytest.raises(Refusal, match="the tree has changed since the repair"):
         await restored(session, tmp_path / "b", None)
@@ -217,7 +218,7 @@ async def test_a_session_that_is_lost_in_between_leaves_a_backup(
     await PLANTS[IllKind.CONFIG_CHANGE_UNREADABLE](session, brokers)
     asked: list[str] = []
 
-    def agrees_once(question: str) -> bool:
+    async def agrees_once(question: str) -> bool:
         asked.append(question)
         if len(asked) > 1:
             session.end("expired")

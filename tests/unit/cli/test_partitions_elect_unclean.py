@@ -18,6 +18,7 @@ from lethe.protocol.vocabulary import LeaderAndIsr
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Children, Data, Delete, GetChildren, GetData, ReadFailed, SetData
 from lethe.protocol.zookeeper.znodes import decode_config, encode_state
+from tests.fakes.questions import declines
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 
@@ -78,7 +79,11 @@ async def test_it_is_elected_and_the_settings_are_as_before(
     cluster: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session: Any = Controller(cluster)
-    answer = await unclean_election(session, ORDERS, confirm=lambda question: "LOST" in question)
+
+    async def agrees_to_losses(question: str) -> bool:
+        return "LOST" in question
+
+    answer = await unclean_election(session, ORDERS, confirm=agrees_to_losses)
     assert session.allowed
     assert answer.exit is Exit.OK
     assert answer.tables[0].rows[0] == ("orders", "0", "9", "2", "elected")
@@ -133,7 +138,7 @@ async def test_nothing_happens_unasked_in_a_dry_run_or_without_a_controller(clus
     dry = await unclean_election(cluster, ORDERS, confirm=None, dry_run=True)
     assert "orders-0: no leader; in sync were [9]" in dry.lines[0]
     with pytest.raises(Refusal, match="nothing was done"):
-        await unclean_election(cluster, ORDERS, confirm=lambda _: False)
+        await unclean_election(cluster, ORDERS, confirm=declines)
     await apply(cluster, SetData(paths.CONTROLLER, b"{", -1))
     with pytest.raises(Refusal, match="the active controller is unseen: .*is not known") as refused:
         await unclean_election(cluster, ORDERS, confirm=None)

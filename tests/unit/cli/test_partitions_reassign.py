@@ -22,6 +22,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete, SetData
 from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_controller, encode_reassignment
 from lethe.survey.views import BrokerAnswers, Directory, LogDirSource, LogDirView
+from tests.fakes.questions import agrees, declines
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, elect
 
@@ -53,12 +54,10 @@ async def test_a_move_is_shown_agreed_to_and_requested(
     cluster: FakeSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(Refusal, match="nothing was done"):
-        await reassignment(cluster, {ORDERS_0: (3, 1)}, ReassignmentOptions(confirm=lambda _: False))
+        await reassignment(cluster, {ORDERS_0: (3, 1)}, ReassignmentOptions(confirm=declines))
     assert await topic_znodes.requested_reassignments(cluster) == {}
     assert "orders-0: [1,2] -> [3,1], adding [3], removing [2]" in capsys.readouterr().err
-    answer = await reassignment(
-        cluster, {ORDERS_0: (3, 1), ORDERS_1: (2, 3)}, ReassignmentOptions(confirm=lambda _: True)
-    )
+    answer = await reassignment(cluster, {ORDERS_0: (3, 1), ORDERS_1: (2, 3)}, ReassignmentOptions(confirm=agrees))
     assert await topic_znodes.requested_reassignments(cluster) == {ORDERS_0: (3, 1)}
     assert answer.lines[-1] == '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2]}]}'
     assert _data(answer)["rollback"]["partitions"] == [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]

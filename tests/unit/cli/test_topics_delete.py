@@ -57,7 +57,7 @@ class Asked:
         self.answer = answer
         self.questions: list[str] = []
 
-    def __call__(self, question: str) -> bool:
+    async def __call__(self, question: str) -> bool:
         self.questions.append(question)
         return self.answer
 

@@ -15,6 +15,7 @@ from lethe.cli.deletion_show import Detail
 from lethe.cli.topics_delete_brokers import PROTECTION_UNSEEN, BrokersDeletion, brokers_deletion
 from lethe.protocol.kafka.admin import DeleteTopicsRequest
 from lethe.protocol.kafka.errors import ErrorCode
+from tests.fakes.questions import agrees, declines
 from tests.fakes.served_cluster import OLD, ServedCluster, cluster_of, topic
 
 
@@ -72,10 +73,10 @@ async def test_the_matches_of_an_expression_are_asked_about(capsys: pytest.Captu
     kafka = served()
     async with cluster_of(kafka) as cluster:
         with pytest.raises(Refusal, match="nothing was done"):
-            await brokers_deletion(cluster, BrokersDeletion(("orders.*",), confirm=lambda _: False))
+            await brokers_deletion(cluster, BrokersDeletion(("orders.*",), confirm=declines))
         assert "  orders\n  orders.eu\n" in capsys.readouterr().err
         assert "orders.eu" in kafka.topics
-        await brokers_deletion(cluster, BrokersDeletion(("orders.*",), confirm=lambda _: True))
+        await brokers_deletion(cluster, BrokersDeletion(("orders.*",), confirm=agrees))
     assert [*kafka.topics] == ["bills", "__consumer_offsets"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.admin.topic_usage import LeaderQuery, Offsets, TopicUsage
 from lethe.cli.answer import Answer
+from lethe.cli.asking import Confirm
 from lethe.cli.topics_create import creation
 from lethe.cli.topics_delete_candidates import candidates_deletion
 from lethe.protocol.clocks import CLOCKS_DIFFER_MS
@@ -32,6 +33,7 @@ from lethe.protocol.vocabulary import TopicPartition, topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create
 from tests.fakes.forbidden_znodes import forbidding
+from tests.fakes.questions import agrees, declines
 from tests.fakes.stale_topics import DAY_MS, TAKEN_AT_MS, ToldSizes, candidate
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online, complete_deletion, elect
@@ -108,7 +110,7 @@ async def table(session: FakeSession, path: Path, *names: str, **changes: Any) -
 
 
 async def deleted(
-    session: FakeSession, wanted: CandidateDeletionRequest, *, confirm: Callable[[str], bool] | None, now_ms: int
+    session: FakeSession, wanted: CandidateDeletionRequest, *, confirm: Confirm | None, now_ms: int
 ) -> Answer:
     """As the command does it: the table first, then the cluster."""
     read = await candidates_table(wanted.path, max_age_days=wanted.max_age_days, now_ms=now_ms)
@@ -161,7 +163,7 @@ async def test_what_the_tables_lake_protects_stays(cluster: FakeSession, tmp_pat
     wanted = await table(cluster, tmp_path / TABLE, *NAMES)
     wanted = changed(wanted, protected=("vis*",))
     with pytest.raises(ValueError, match="has not yet been made anew"):
-        await deleted(cluster, wanted, confirm=lambda _: True, now_ms=NOW_MS)
+        await deleted(cluster, wanted, confirm=agrees, now_ms=NOW_MS)
     assert await marked(cluster) == ()
     (tmp_path / PLACE / "00000002.made").touch()
     answer = await deleted(cluster, changed(wanted, dry_run=True), confirm=None, now_ms=NOW_MS)
@@ -185,7 +187,7 @@ async def test_what_is_agreed_to_is_deleted_little_by_little(cluster: FakeSessio
             most = max(most, len(now))
             await complete_deletion(cluster, now[0])
 
-    def agree(question: str) -> bool:
+    async def agree(question: str) -> bool:
         questions.append(question)
         return True
 
@@ -200,14 +202,14 @@ async def test_what_is_agreed_to_is_deleted_little_by_little(cluster: FakeSessio
 async def test_what_is_not_agreed_to_stays(cluster: FakeSession, tmp_path: Path) -> None:
     wanted = await table(cluster, tmp_path, *NAMES)
     with pytest.raises(Refusal, match="nothing was done"):
-        await deleted(cluster, wanted, confirm=lambda _: False, now_ms=NOW_MS)
+        await deleted(cluster, wanted, confirm=declines, now_ms=NOW_MS)
     assert await marked(cluster) == ()
 
 
 async def test_what_is_written_after_the_question_stays(cluster: FakeSession, tmp_path: Path, told: ToldSizes) -> None:
     wanted = changed(await table(cluster, tmp_path, "orders"), timeout_ms=1)
 
-    def agree(_: str) -> bool:
+    async def agree(_: str) -> bool:
         told.sizes[1]["orders-0"] += 50
         return True
 
@@ -222,7 +224,7 @@ async def test_what_is_read_after_the_question_stays(
 ) -> None:
     wanted = changed(await table(cluster, tmp_path, "orders"), timeout_ms=1)
     readers.after = {"orders": (Group("billing", "Stable", ("app",)),)}
-    answer = await deleted(cluster, wanted, confirm=lambda _: True, now_ms=NOW_MS)
+    answer = await deleted(cluster, wanted, confirm=agrees, now_ms=NOW_MS)
     assert answer.tables[0].rows == (("orders", "left out", "consumer group billing reads it now: app"),)
     assert await marked(cluster) == ()
 
@@ -256,7 +258,7 @@ async def test_a_deletion_whose_end_is_refused_is_unseen(cluster: FakeSession, t
         await complete_deletion(cluster, "orders")
 
     session: Any = TurnsBlind()
-    answer, _ = await asyncio.gather(deleted(session, wanted, confirm=lambda _: True, now_ms=NOW_MS), controller())
+    answer, _ = await asyncio.gather(deleted(session, wanted, confirm=agrees, now_ms=NOW_MS), controller())
     assert (answer.exit, answer.lines[0]) == (Exit.UNREACHABLE, "0 of 1 topic deleted")
     assert answer.tables[0].rows[0][:2] == ("orders", "unseen")
 

@@ -14,6 +14,7 @@ from lethe.cli.topics_delete_unreadable import unreadable_deletion
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Data, GetChildren, GetData, WatchFired, WatchKind
 from lethe.protocol.zookeeper.znodes import decode_deletion_marker
+from tests.fakes.questions import agrees
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply
 
@@ -34,7 +35,7 @@ async def _is_ordered(session: FakeSession, name: str) -> bool | None:
 async def test_the_order_is_given_when_agreed_to(cluster: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
     asked: list[str] = []
 
-    def say_no(question: str) -> bool:
+    async def say_no(question: str) -> bool:
         asked.append(question)
         return False
 
@@ -43,7 +44,7 @@ async def test_the_order_is_given_when_agreed_to(cluster: FakeSession, capsys: p
     assert asked == ["Delete this 1 topic?"]
     assert "state znodes of 1 partition" in capsys.readouterr().err
     assert await _is_ordered(cluster, "poison") is None
-    answer = await unreadable_deletion(cluster, ["poison"], confirm=lambda _: True)
+    answer = await unreadable_deletion(cluster, ["poison"], confirm=agrees)
     assert answer.exit is Exit.OK
     assert await _is_ordered(cluster, "poison") is True
     again: Any = (await unreadable_deletion(cluster, ["poison"], confirm=None)).lines

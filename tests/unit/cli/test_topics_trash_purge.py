@@ -109,7 +109,7 @@ async def test_it_asks_first(session: FakeSession) -> None:
     await in_trash(session, orders=ENTRY)
     asked: list[str] = []
 
-    def no(question: str) -> bool:
+    async def no(question: str) -> bool:
         asked.append(question)
         return False
 
