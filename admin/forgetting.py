@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lethe.adapters.debts import UnseenDebts, read_debts_of
@@ -23,6 +23,7 @@ from lethe.admin.broker_loads import BrokerLoad, ClusterLoad, look_at_brokers, n
 from lethe.admin.marked_topics import AskController, MarkedFate
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
 from lethe.admin.refusal import Refusal
+from lethe.admin.standing_requests import may_stand, named_when_lost
 from lethe.admin.topic_znodes import demand_zookeeper_controller
 from lethe.protocol.counting import counted, listed
 from lethe.protocol.shell_words import operand
@@ -204,18 +205,19 @@ async def forget(
     """Request that the controller forgets the broker, and return its answer. A request that is not answered in time, or
     before `stopping` is set, is withdrawn."""
     await ensure_roots(session, (paths.LETHE, paths.FORGET))
-    requested = await _request(session, broker)
-    if requested.problem is not None:
-        return requested
-    began = time.monotonic()
-    while True:
-        answer = await _answer(session, broker)
-        waited_s = time.monotonic() - began
-        if answer is None and (waited_s >= timeout_ms / 1000 or (stopping is not None and stopping.is_set())):
-            answer = await _withdraw(session, broker, waited_s)
-        if answer is not None:
-            return answer
-        await asyncio.sleep(poll_ms / 1000)
+    with named_when_lost([paths.forget(broker)]):
+        requested = await _request(session, broker)
+        if requested.problem is not None:
+            return requested
+        began = time.monotonic()
+        while True:
+            answer = await _answer(session, broker)
+            waited_s = time.monotonic() - began
+            if answer is None and (waited_s >= timeout_ms / 1000 or (stopping is not None and stopping.is_set())):
+                answer = await _withdraw(session, broker, waited_s)
+            if answer is not None:
+                return answer
+            await asyncio.sleep(poll_ms / 1000)
 
 
 async def not_begun(session: ZooKeeperSession, marked: Sequence[str], in_trash: Sequence[str] = ()) -> tuple[str, ...]:
@@ -240,7 +242,8 @@ async def _request(session: ZooKeeperSession, broker: int) -> Outcome:
         if is_conflict(outcome):
             continue
         act, done = f"request that broker {broker} is forgotten", f"broker {broker} was requested to be forgotten"
-        return outcome_of(name, outcome, act=act, done=done)
+        found = outcome_of(name, outcome, act=act, done=done)
+        return replace(found, problem=f"{found.problem}; {may_stand([path])}") if found.is_unknown else found
     return given_up(name, f"the request to forget broker {broker}")
 
 
@@ -285,4 +288,5 @@ async def _withdraw(session: ZooKeeperSession, broker: int, waited_s: float) -> 
         "have not ended wait for it again"
     )
     found = outcome_of(str(broker), outcome, act="withdraw the request", done="the request was withdrawn")
-    return Outcome(str(broker), f"broker {broker} is not forgotten: {found.problem or withdrawn}", is_unknown=True)
+    why = withdrawn if found.problem is None else f"{found.problem}; {may_stand([paths.forget(broker)])}"
+    return Outcome(str(broker), f"broker {broker} is not forgotten: {why}", is_unknown=True)

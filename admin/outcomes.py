@@ -30,9 +30,12 @@ class Outcome:
     was_done: bool = False
 
 
-def exit_of(outcomes: Iterable[Outcome]) -> Exit:
-    """Return OK where all is done, UNREACHABLE where that is unknown of one, else NO."""
+def exit_of(outcomes: Iterable[Outcome], *, interrupted: bool = False) -> Exit:
+    """Return OK where all is done, else INTERRUPTED where the user has ended the command, else UNREACHABLE where it is
+    unknown of one, else NO."""
     failed = [outcome for outcome in outcomes if outcome.problem is not None]
+    if failed and interrupted:
+        return Exit.INTERRUPTED
     if any(outcome.is_unknown for outcome in failed):
         return Exit.UNREACHABLE
     return Exit.NO if failed else Exit.OK

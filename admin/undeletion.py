@@ -13,6 +13,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controller_identity import acting_controller
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
 from lethe.admin.refusal import Refusal
+from lethe.admin.standing_requests import Say, may_stand, named_when_lost, until_interrupted
 from lethe.admin.topic_znodes import demand_zookeeper_controller, list_topics
 from lethe.admin.trash import TrashView, read_trash
 from lethe.protocol.topic_names import close_names, suggestion
@@ -44,13 +45,17 @@ from lethe.survey.znodes import ZnodeUnreadable, data_of, read_data
 
 POLL_MS: Final = 50
 _OTHERS: Final = "another process has withdrawn the request"
+_EARLY: Final = "the command was interrupted before it wrote the request"
 
 
-async def undelete(session: ZooKeeperSession, names: Sequence[str], *, timeout_ms: int) -> list[Outcome]:
+async def undelete(
+    session: ZooKeeperSession, names: Sequence[str], *, timeout_ms: int, interrupted: asyncio.Event, say: Say
+) -> list[Outcome]:
     """Request each topic back, and return the controller's answers in the order of the names.
 
     Nothing is requested unless every topic is marked or in the trash, and Lethe's controller is active: otherwise
-    raises Refusal. A request that is not answered in time is withdrawn. Raises NoCluster where there is no cluster."""
+    raises Refusal. A request that is not answered in time, or before a signal sets `interrupted`, is withdrawn. Raises
+    NoCluster where there is no cluster, and CancelledError as `until_interrupted`."""
     await demand_zookeeper_controller(session)
     there = await list_topics(session)
     trashed = [view.name for view in await read_trash(session, names)]
@@ -66,15 +71,17 @@ async def undelete(session: ZooKeeperSession, names: Sequence[str], *, timeout_m
                 f"topic {name} is neither marked for deletion nor in the trash: there is nothing to bring back"
             )
     wanted = TopicRequest(RequestedAction.UNDELETE)
-    return await _requested(session, dict.fromkeys(names, wanted), timeout_ms)
+    return await _requested(session, dict.fromkeys(names, wanted), timeout_ms, interrupted, say)
 
 
-async def purge(session: ZooKeeperSession, views: Sequence[TrashView], *, timeout_ms: int) -> list[Outcome]:
+async def purge(
+    session: ZooKeeperSession, views: Sequence[TrashView], *, timeout_ms: int, interrupted: asyncio.Event, say: Say
+) -> list[Outcome]:
     """Request that these topics are deleted from the trash; otherwise as `undelete`."""
     await demand_zookeeper_controller(session)
     wanted = TopicRequest(RequestedAction.PURGE)
     requests = {view.name: replace(wanted, topic_id=view.entry.topic_id) for view in views if view.entry is not None}
-    return await _requested(session, requests, timeout_ms)
+    return await _requested(session, requests, timeout_ms, interrupted, say)
 
 
 async def wait_until_restored(session: ZooKeeperSession, names: Sequence[str], *, timeout_ms: int) -> list[TrashView]:
@@ -89,20 +96,42 @@ async def wait_until_restored(session: ZooKeeperSession, names: Sequence[str], *
         await asyncio.sleep(POLL_MS / 1000)
 
 
-async def _requested(session: ZooKeeperSession, requests: Mapping[str, TopicRequest], timeout_ms: int) -> list[Outcome]:
+async def _requested(
+    session: ZooKeeperSession,
+    requests: Mapping[str, TopicRequest],
+    timeout_ms: int,
+    interrupted: asyncio.Event,
+    say: Say,
+) -> list[Outcome]:
     await _demand_lethe(session)
     await ensure_roots(session, (paths.LETHE, paths.REQUESTS))
-    begun = [await _request(session, name, request) for name, request in requests.items()]
-    settled = {outcome.name: outcome for outcome in begun if outcome.problem is not None}
-    deadline = time.monotonic() + timeout_ms / 1000
+    asked, written = _answers(session, requests, timeout_ms, interrupted), [paths.request(name) for name in requests]
+    with named_when_lost(written):
+        return await until_interrupted(asked, interrupted, written, say)
+
+
+async def _answers(
+    session: ZooKeeperSession, requests: Mapping[str, TopicRequest], timeout_ms: int, interrupted: asyncio.Event
+) -> list[Outcome]:
+    """Write the requests, and wait for the answers; withdraw those that are not answered in time."""
+    settled: dict[str, Outcome] = {}
+    for name, request in requests.items():
+        begun = Outcome(name, f"topic {name}: {_EARLY}") if interrupted.is_set() else None
+        begun = begun or await _request(session, name, request)
+        if begun.problem is not None:
+            settled[name] = begun
+    began = time.monotonic()
     while left := [name for name in requests if name not in settled]:
         outcomes = await session.read([each for name in left for each in _look_at(name)])
         for name, look in zip(left, map(_Look, *(outcomes[nth::4] for nth in range(4))), strict=True):
             if (answer := await _answer(session, name, requests[name], look)) is not None:
                 settled[name] = answer
-        if time.monotonic() >= deadline:
+        waited_s = time.monotonic() - began
+        if waited_s >= timeout_ms / 1000 or interrupted.is_set():
             for name in left:
-                if name not in settled and (withdrawn := await _withdraw(session, name, timeout_ms)) is not None:
+                if name in settled:
+                    continue
+                if (withdrawn := await _withdraw(session, name, requests[name], waited_s)) is not None:
                     settled[name] = withdrawn
         else:
             await asyncio.sleep(POLL_MS / 1000)
@@ -160,7 +189,7 @@ async def _request(session: ZooKeeperSession, name: str, request: TopicRequest) 
         if is_conflict(outcome):
             continue
         act, done = f"write a request for topic {name}", f"a request for topic {name} was written"
-        return outcome_of(name, outcome, act=act, done=done)
+        return _unseen(outcome_of(name, outcome, act=act, done=done))
     return given_up(name, f"the request for topic {name}")
 
 
@@ -207,11 +236,23 @@ def _purged(name: str, wanted: TopicRequest, look: _Look) -> Outcome:
     return Outcome(name, None if is_another else f"topic {name} is still in the trash: {_OTHERS}")
 
 
-async def _withdraw(session: ZooKeeperSession, name: str, timeout_ms: int) -> Outcome | None:
-    """Remove the request; None if it was answered in this moment."""
+async def _withdraw(session: ZooKeeperSession, name: str, wanted: TopicRequest, waited_s: float) -> Outcome | None:
+    """Remove the request; None if it was answered in this moment. One that replaces it is another process's."""
+    (found,) = await session.read([GetData(paths.request(name))])
+    if isinstance(found, Data) and found.stat.version == 0 and found.data != encode_topic_request(wanted):
+        return Outcome(name, f"topic {name}: another process has replaced the request")
     outcome = await session.multi([Delete(paths.request(name), 0)])
     if isinstance(outcome, MultiFailed) and outcome.error in (ZkError.NO_NODE, ZkError.BAD_VERSION):
         return None
-    withdrawn = f"the controller has not answered within {timeout_ms / 1000:g} s, and the request is withdrawn"
-    found = outcome_of(name, outcome, act="withdraw the request", done="the request was withdrawn")
-    return Outcome(name, f"topic {name}: {found.problem or withdrawn}", found.is_unknown)
+    withdrawn = f"the controller has not answered within {waited_s:.3g} s, and the request is withdrawn"
+    done = outcome_of(name, outcome, act="withdraw the request", done="the request was withdrawn")
+    if done.problem is None:
+        return Outcome(name, f"topic {name}: {withdrawn}")
+    return Outcome(name, f"topic {name}: {done.problem}; {may_stand([paths.request(name)])}", is_unknown=True)
+
+
+def _unseen(outcome: Outcome) -> Outcome:
+    """Say of a request that was perhaps written that it may stand."""
+    if not outcome.is_unknown:
+        return outcome
+    return replace(outcome, problem=f"{outcome.problem}; {may_stand([paths.request(outcome.name)])}")

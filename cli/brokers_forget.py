@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import typer
@@ -11,15 +12,18 @@ from lethe.admin.forgetting import SHOWN, ForgetPlan, forget, forget_plan, not_b
 from lethe.admin.marked_topics import AskController
 from lethe.admin.outcomes import exit_of
 from lethe.admin.refusal import Exit
+from lethe.admin.standing_requests import until_interrupted
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
 from lethe.cli.brokers_look import controller_asker
 from lethe.cli.options import AsJson, DryRun, TimeoutMs, Yes, ZooKeeper
+from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import listed
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.shell_words import operand
+from lethe.protocol.zookeeper import paths
 from lethe.survey.debts import debt_json
 
 Id = Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker's id.", show_default=False)]
@@ -64,10 +68,12 @@ async def forgetting(
     if dry_run:
         return Answer(data, (f"Broker {broker} would be forgotten.", *plan.lines()))
     await demand_agreement(plan.lines(), f"Forget broker {broker} for good?", confirm, data)
-    outcome = await forget(session, broker, timeout_ms=timeout_ms)
+    interrupted = asyncio.Event()
+    asked = forget(session, broker, timeout_ms=timeout_ms, stopping=interrupted)
+    outcome = await until_interrupted(asked, interrupted, [paths.forget(broker)], note)
     data |= {"forgotten": outcome.problem is None, "problem": outcome.problem}
     lines = [*(() if confirm is not None else plan.lines()), outcome.problem or f"Broker {broker} is forgotten."]
-    code = exit_of([outcome])
+    code = exit_of([outcome], interrupted=interrupted.is_set())
     if outcome.problem is None and (held := await not_begun(session, plan.marked, plan.in_trash)):
         data["not_ended"] = [*held]
         lines.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
@@ -12,6 +13,7 @@ from lethe.admin.undeletion import purge
 from lethe.cli.answer import Answer
 from lethe.cli.asking import Confirm, ask_user, demand_agreement
 from lethe.cli.options import AbsentNames, AbsentTopicNames, AsJson, TimeoutMs, Yes, ZooKeeper, given
+from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted
@@ -51,9 +53,10 @@ async def purging(
             raise Refusal(view.problem)
     question = f"Delete {counted(len(views), 'topic')} for good?"
     await demand_agreement([f"  {name}" for name in names], question, confirm, {"matched": [*names]})
-    outcomes = await purge(session, [views[name] for name in dict.fromkeys(names)], timeout_ms=timeout_ms)
+    interrupted, chosen = asyncio.Event(), [views[name] for name in dict.fromkeys(names)]
+    outcomes = await purge(session, chosen, timeout_ms=timeout_ms, interrupted=interrupted, say=note)
     return Answer(
         [{"topic": each.name, "is_purged": each.problem is None, "problem": each.problem} for each in outcomes],
         tuple(each.problem or f"Topic {each.name} is being deleted." for each in outcomes),
-        exit=exit_of(outcomes),
+        exit=exit_of(outcomes, interrupted=interrupted.is_set()),
     )

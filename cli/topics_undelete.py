@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
@@ -10,6 +11,7 @@ from lethe.admin.trash import TrashView, read_trash
 from lethe.admin.undeletion import undelete, wait_until_restored
 from lethe.cli.answer import Answer
 from lethe.cli.options import AbsentNames, AbsentTopicNames, AsJson, TimeoutMs, ZooKeeper, given
+from lethe.cli.render import note
 from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.journal import JsonValue
@@ -43,7 +45,8 @@ async def bringing_back(session: ZooKeeperSession, names: Sequence[str], *, time
     if not names:
         raise ValueError("which topics? Name them")
     before = {view.name: view.entry for view in await read_trash(session, names)}
-    outcomes = await undelete(session, names, timeout_ms=timeout_ms)
+    interrupted = asyncio.Event()
+    outcomes = await undelete(session, names, timeout_ms=timeout_ms, interrupted=interrupted, say=note)
     back = [each.name for each in outcomes if each.problem is None]
     left = {view.name: view for view in await wait_until_restored(session, back, timeout_ms=timeout_ms)}
     lines = []
@@ -67,7 +70,7 @@ async def bringing_back(session: ZooKeeperSession, names: Sequence[str], *, time
         }
         for each in outcomes
     ]
-    return Answer(rows, tuple(lines), exit=exit_of(outcomes))
+    return Answer(rows, tuple(lines), exit=exit_of(outcomes, interrupted=interrupted.is_set()))
 
 
 def _left(view: TrashView) -> str:
