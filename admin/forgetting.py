@@ -75,6 +75,8 @@ class ForgetPlan:
     """Topics in the trash with replicas on it: their deletions begin later, and wait for it then."""
     only_here_in_trash: tuple[str, ...] = ()
     """Topics in the trash with a partition that was in sync on no other live broker."""
+    also_elsewhere: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Marked topics whose deletions have begun, and the other absent brokers that they wait for too."""
 
     @property
     def living(self) -> int:
@@ -87,9 +89,17 @@ class ForgetPlan:
             lines.append(f"Written off: {self.debts.text}. Should it return, nothing deletes these bytes.")
         unseen = "is unseen; written off where it is this broker's"
         lines += [f"What {each.path} says {unseen} ({each.reason})." for each in self.unseen]
-        if ending := [name for name in self.marked if name not in self.held]:
+        shared = [f"{name} (broker {', '.join(map(str, brokers))})" for name, brokers in self.also_elsewhere]
+        waiting = (*self.held, *(name for name, _ in self.also_elsewhere))
+        if ending := [name for name in self.marked if name not in waiting]:
             lines.append(
                 f"{counted(len(ending), 'deletion ends', 'deletions end')} without it: {listed(ending, SHOWN)}."
+            )
+        if shared:
+            lines.append(
+                f"{counted(len(shared), 'deletion waits', 'deletions wait')} for other absent brokers too: "
+                f"{listed(shared, SHOWN)}. Forget them at the same time, or first have lethe topics delete --owe end "
+                "these deletions; until then nothing is written off."
             )
         if self.held:
             lines.append(f"These deletions have not begun, as far as is known: {listed(self.held, SHOWN)}.")
@@ -171,7 +181,16 @@ def plan_of(seen: ClusterLoad, broker: int) -> ForgetPlan:
         ),
         in_trash,
         seen.only_here_in_trash(broker),
+        _also_elsewhere(seen, load),
     )
+
+
+def _also_elsewhere(seen: ClusterLoad, load: BrokerLoad) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Return the topics in deletion of this broker that other absent brokers have too, each with these brokers."""
+    others = [each for each in seen.missing if each.broker != load.broker]
+    ending = (name for name in load.deletions if seen.fates.get(name) is MarkedFate.ENDING)
+    found = ((name, tuple(each.broker for each in others if name in each.deletions)) for name in ending)
+    return tuple((name, brokers) for name, brokers in found if brokers)
 
 
 def _nothing_to_forget(broker: int, in_trash: tuple[str, ...]) -> str:

@@ -92,6 +92,7 @@ def plan_json(plan: ForgetPlan) -> dict[str, JsonValue]:
         "debts_unseen": [{"path": each.path, "why": each.reason} for each in plan.unseen],
         "marked_topics": [*plan.marked],
         "held_topics": [*plan.held],
+        "also_elsewhere": {name: [*brokers] for name, brokers in plan.also_elsewhere},
         "in_trash": [*plan.in_trash],
         "only_here": [str(partition) for partition in plan.only_here],
         "only_here_in_trash": [*plan.only_here_in_trash],

@@ -177,6 +177,14 @@ def test_debts_are_written_off_no_earlier_than_the_request_is_carried_out() -> N
     assert not world.exists(paths.forget(3))
 
 
+def test_two_absent_brokers_that_are_forgotten_at_the_same_time_end_the_deletion() -> None:
+    world = owing_and_both_away()
+    forget(world, 2)
+    assert is_gone(world, "bills")
+    assert debts(world) == {}
+    assert not any(world.exists(paths.forget(broker)) for broker in (2, 3))
+
+
 def test_a_request_that_is_withdrawn_has_written_nothing_off() -> None:
     world = owing_and_both_away()
     world.write(Delete(paths.forget(3)))

@@ -109,6 +109,29 @@ async def test_it_says_what_is_written_off_and_lost(cluster: FakeSession) -> Non
     assert [debt["topic"] for debt in plan["debts"]] == ["gone"]
 
 
+async def test_a_deletion_that_waits_for_another_absent_broker_too_is_listed_apart(cluster: FakeSession) -> None:
+    (other,) = await cluster.read([GetData(paths.broker_id(2))])
+    assert isinstance(other, Data)
+    await apply(cluster, Create(paths.broker_id(3), other.data))
+    await creation(cluster, TopicCreationRequest("both", assignment=((1, 3), (2, 3))))
+    await bring_online(cluster, "both", {0: (1,), 1: (2,)})
+    await topic_znodes.mark_for_deletion(cluster, ["both"])
+    await apply(cluster, Delete(paths.broker_id(2)), Delete(paths.broker_id(3)))
+
+    async def ask(_: ZooKeeperSession) -> ControllerReport:
+        return ControllerReport({name: ReportedTopic(name, phase="started") for name in ("both", "orders")})
+
+    answer = await forgetting(cluster, 3, confirm=None, dry_run=True, ask_controller=ask)
+    assert "1 deletion ends without it: orders." in answer.lines
+    assert (
+        "1 deletion waits for other absent brokers too: both (broker 2). Forget them at the same time, or first have "
+        "lethe topics delete --owe end these deletions; until then nothing is written off."
+    ) in answer.lines
+    assert isinstance(answer.data, dict)
+    plan: Any = answer.data["plan"]
+    assert plan["also_elsewhere"] == {"both": [2]}
+
+
 async def test_a_marked_topic_that_is_kept_may_lose_its_records(cluster: FakeSession) -> None:
     """It is to go into the trash, and does not fit: it is in service, and no deletion ends."""
     state = paths.partition_state("orders", 0)
