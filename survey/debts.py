@@ -15,7 +15,7 @@ from lethe.protocol.journal import JsonValue, partition_ranges, time_to_text
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, TopicId, topic_id_to_text
 from lethe.protocol.zookeeper import paths
-from lethe.survey.views import NOT_SEEN, Directory, Problem, Survey, ZooKeeperTree
+from lethe.survey.views import NOT_SEEN, Directory, Problem, ZooKeeperTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,9 @@ def by_broker(debts: Iterable[OpenDebt]) -> tuple[BrokerDebts, ...]:
     return tuple(BrokerDebts(broker, tuple(owed)) for broker, owed in found.items())
 
 
-def unseen_beyond_debts(survey: Survey, topic: str) -> bool:
-    """Return True if something could not be seen other than disks of absent brokers that owe this topic."""
-    owed = {Problem(f"broker {each.broker}", NOT_SEEN) for each in survey.zookeeper.debts if each.topic == topic}
-    return any(problem not in owed for problem in survey.problems)
+def is_disk_of_debtor(problem: Problem, debts: Iterable[OpenDebt]) -> bool:
+    """Return True if the problem is that the disks of an absent broker were not seen, and one of these debts is its."""
+    return any(problem == Problem(f"broker {each.broker}", NOT_SEEN) for each in debts)
 
 
 class OwedDirectories:

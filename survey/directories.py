@@ -87,6 +87,11 @@ def may_be_cut(found: str, topic: str) -> bool:
     return len(found) > NEVER_CUT and topic.startswith(found)
 
 
+def cut_names(topic: str) -> tuple[str, ...]:
+    """Return every name that `may_be_cut` from the topic's, other than the topic's own."""
+    return tuple(topic[:length] for length in range(NEVER_CUT + 1, len(topic)))
+
+
 def is_owned_by(path: Path, broker: BrokerId, cluster_id: str | None) -> bool:
     """Return True if `meta.properties` of this directory names this broker of this cluster. Then the broker's path is
     this directory, and not one of the same name on another machine. Blocking; never raises."""

@@ -71,14 +71,15 @@ async def gather_evidence(
         topics = (await read_names(session)).marked
     wanted = frozenset(topics)
     tree, before = await read_tree(session, wanted)
-    if any(name not in tree.topics and name not in tree.marked for name in topics):
+    all_marked = frozenset(tree.marked)
+    if any(name not in tree.topics and name not in all_marked for name in topics):
         others = [name for name in before.topics if name not in wanted]
         hosts, unread = await read_hosts(session, others)
         unknown = (
             Problem(where, f"{what}; a broker that only this topic names is not known") for where, what in unread
         )
         tree = replace(tree, other_hosts=hosts, problems=(*tree.problems, *unknown))
-    marked = tuple(name for name in topics if name in set(tree.marked))
+    marked = tuple(name for name in topics if name in all_marked)
     marked_since, changed_at = await _times(session, marked, tree)
     ordered = await _ordered(session, marked, tree)
     tiered = await _tiered(session, marked)

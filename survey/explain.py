@@ -31,15 +31,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lethe.protocol.causes import CauseKind
-from lethe.protocol.counting import counted, plural
-from lethe.protocol.findings import Reason
+from lethe.protocol.counting import plural
+from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.survey import unreadable
 from lethe.survey.causes import ObservedCause, protection_cause, ranges
-from lethe.survey.debts import unseen_beyond_debts
-from lethe.survey.directories import may_be_cut
 from lethe.survey.evidence import Evidence, ReportedTopic, protected_topics
-from lethe.survey.leftovers import damage, leftovers
+from lethe.survey.leftovers import damage
 from lethe.survey.replicas import (
     Replica,
     ReplicaPresence,
@@ -50,6 +48,7 @@ from lethe.survey.replicas import (
     replicas_of,
     stored_by_topic,
 )
+from lethe.survey.traces import Traces
 from lethe.survey.unreadable import lethe_leads, with_deleted_replicas
 from lethe.survey.views import BrokerFailure, TopicTree
 
@@ -97,26 +96,39 @@ class Explanation:
 
 def explain(evidence: Evidence, topic: str) -> Explanation:
     """Return the explanation of one topic."""
-    return _explain(evidence, topic, stored_by_topic(evidence).get(topic, {}))
+    return _explain(_Lookups(evidence), topic)
 
 
 def explain_all(evidence: Evidence) -> tuple[Explanation, ...]:
     """Return the explanations of all topics of the evidence, in order."""
-    stored = stored_by_topic(evidence)
-    return tuple(_explain(evidence, topic, stored.get(topic, {})) for topic in evidence.topics)
+    lookups = _Lookups(evidence)
+    return tuple(_explain(lookups, topic) for topic in evidence.topics)
 
 
-def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
-    tree = evidence.survey.zookeeper
+class _Lookups:
+    """The evidence by topic. All explanations share it, so that their time grows with the number of topics, not with
+    its square."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.marked = frozenset(evidence.survey.zookeeper.marked)
+        self.in_motion = frozenset(evidence.survey.in_motion)
+        self.stored = stored_by_topic(evidence)
+        self.traces = Traces(evidence.survey)
+
+
+def _explain(lookups: _Lookups, topic: str) -> Explanation:
+    evidence, traces = lookups.evidence, lookups.traces
+    tree, stored = evidence.survey.zookeeper, lookups.stored.get(topic, {})
     marked_since_ms = evidence.marked_since_ms.get(topic)
     reported = evidence.reported.topics.get(topic)
     phase = None if reported is None else reported.phase
-    if topic in evidence.survey.in_motion:
+    if topic in lookups.in_motion:
         return Explanation(
             topic, DeletionVerdict.IN_PROGRESS, (ObservedCause(CauseKind.IN_MOTION),), (), marked_since_ms, phase
         )
     there = tree.topics.get(topic)
-    if topic in tree.marked or (there is not None and reported is not None and not tree.knows_markers):
+    if topic in lookups.marked or (there is not None and reported is not None and not tree.knows_markers):
         causes, replicas = _causes_if_marked(evidence, there, stored, reported)
         going_on = all(_ends_alone(evidence, cause) for cause in causes)
         verdict = DeletionVerdict.IN_PROGRESS if going_on else DeletionVerdict.WAITING
@@ -126,14 +138,14 @@ def _explain(evidence: Evidence, topic: str, stored: Stored) -> Explanation:
         return Explanation(topic, DeletionVerdict.MARKER_UNSEEN)
     if there is not None:
         return Explanation(topic, DeletionVerdict.NOT_MARKED, tuple(_causes_if_unmarked(evidence, there)))
-    causes, owed = tuple(_leftover_causes(evidence, topic)), tuple(owed_tombstones(evidence, topic))
+    causes, owed = tuple(traces.causes(topic)), tuple(owed_tombstones(evidence, topic))
     if tree.is_in_trash(topic):
         return Explanation(topic, DeletionVerdict.IN_TRASH, (*causes, *owed))
     if any(cause.kind is not CauseKind.RECLAIMING for cause in causes):
         return Explanation(topic, DeletionVerdict.LEFT_OVER, (*causes, *owed))
-    if owed or unseen_beyond_debts(evidence.survey, topic):
+    if owed or traces.may_be_unseen(topic):
         return Explanation(topic, DeletionVerdict.UNSEEN, (*owed, *causes))
-    gone = DeletionVerdict.OWED if any(debt.topic == topic for debt in tree.debts) else DeletionVerdict.GONE
+    gone = DeletionVerdict.OWED if traces.is_owed(topic) else DeletionVerdict.GONE
     return Explanation(topic, DeletionVerdict.RECLAIMING if causes else gone, causes)
 
 
@@ -303,8 +315,9 @@ def _has_begun(evidence: Evidence, there: TopicTree, stored: Stored, reported: R
 def _moving(evidence: Evidence, there: TopicTree) -> dict[int, tuple[int, ...]]:
     """Return the partitions that are being reassigned or are to be, and their target brokers."""
     found = {p: a.target for p, a in (there.assignments or {}).items() if a.is_being_reassigned}
-    for (topic, partition), wanted in evidence.survey.zookeeper.reassigning.items():
-        if topic == there.name and partition in (there.assignments or {}):
+    for partition in there.assignments or {}:
+        wanted = evidence.survey.zookeeper.reassigning.get(TopicPartition(there.name, partition))
+        if wanted is not None:
             found.setdefault(partition, wanted)
     return dict(sorted(found.items()))
 
@@ -366,27 +379,3 @@ def _causes_if_unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Observ
         yield replace(unreadable.unreadable_cause(evidence, there.name), kind=CauseKind.UNREADABLE)
     elif (found := damage(there, is_marked=False)) is not None:
         yield ObservedCause(CauseKind.INCOMPLETE, path=paths.topic(there.name), detail=found)
-
-
-# --- gone ---------------------------------------------------------------------------------------------------------
-
-
-def _leftover_causes(evidence: Evidence, topic: str) -> Iterator[ObservedCause]:
-    for finding in leftovers(evidence.survey):
-        if finding.topic != topic and not may_be_cut(finding.topic, topic):
-            continue
-        partitions = () if finding.partition is None else (finding.partition,)
-        detail = finding.detail or (counted(finding.size_bytes, "byte") if finding.size_bytes else None)
-        match finding.reason:
-            case Reason.CACHED_WITHOUT_TOPIC | Reason.CACHED_OTHER_INCARNATION:
-                yield ObservedCause(CauseKind.CACHED, finding.broker, detail=detail)
-            case Reason.DIRECTORY_OWED:
-                continue
-            case Reason.NOT_RECLAIMED_YET:
-                yield ObservedCause(CauseKind.RECLAIMING, finding.broker, partitions, finding.what, detail=detail)
-            case Reason.CONFIG_WITHOUT_TOPIC | Reason.REASSIGNMENT_WITHOUT_TOPIC:
-                yield ObservedCause(CauseKind.ZNODE_LEFT, path=finding.what, partitions=partitions)
-            case _ if finding.broker is not None:
-                yield ObservedCause(CauseKind.STORED, finding.broker, partitions, finding.what, detail=detail)
-            case _:
-                yield ObservedCause(CauseKind.ZNODE_LEFT, path=finding.what, partitions=partitions)

@@ -174,6 +174,7 @@ def _on_disks(survey: Survey) -> Iterator[Leftover]:
     doubtful = {view.broker for view in survey.log_dirs if view.problem}
     owed = OwedDirectories(survey.zookeeper)
     registered = {broker.id for broker in survey.zookeeper.brokers}
+    marked = frozenset(survey.zookeeper.marked)
     for view in survey.log_dirs:
         mine = has.setdefault(view.broker, set())
         for directory in view.directories:
@@ -187,7 +188,7 @@ def _on_disks(survey: Survey) -> Iterator[Leftover]:
                 is_away = view.broker not in registered and survey.zookeeper.knows_brokers
                 yield replace(_on_disk(view, directory, Reason.DIRECTORY_OWED, ""), within_delay=is_away)
                 continue
-            judged = _directory(survey, view, directory)
+            judged = _directory(survey, view, directory, marked)
             if judged is not None:
                 yield _pending(survey, _on_disk(view, directory, *judged), directory)
     if not (survey.zookeeper.knows_topics and survey.zookeeper.knows_plans):
@@ -198,7 +199,9 @@ def _on_disks(survey: Survey) -> Iterator[Leftover]:
             yield from _without_directory(survey, broker.id, has[broker.id])
 
 
-def _directory(survey: Survey, view: LogDirView, directory: Directory) -> tuple[Reason, str] | None:
+def _directory(
+    survey: Survey, view: LogDirView, directory: Directory, marked: frozenset[str]
+) -> tuple[Reason, str] | None:
     if directory.kind is DirectoryKind.DELETED:
         return Reason.NOT_RECLAIMED_YET, ""
     if directory.kind is DirectoryKind.STRAY:
@@ -217,7 +220,7 @@ def _directory(survey: Survey, view: LogDirView, directory: Directory) -> tuple[
     if _differ(directory.topic_id, topic.topic_id):
         return Reason.DIRECTORY_OF_OTHER_INCARNATION, _ids("its id is", directory.topic_id, topic.topic_id)
     is_doubtful = not survey.zookeeper.knows_plans or directory.topic_partition in survey.zookeeper.reassigning
-    if topic.name in survey.zookeeper.marked or topic.assignments is None or is_doubtful:
+    if topic.name in marked or topic.assignments is None or is_doubtful:
         return None
     assignment = topic.assignments.get(partition)
     if assignment is None or view.broker not in assignment.replicas:

@@ -56,7 +56,7 @@ def unreadable_cause(evidence: Evidence, topic: str, what: str | None = None) ->
     """Return the cause for an unreadable znode since its last write. The detail is the survey's problem or else `what`,
     the controller's."""
     path = paths.topic(topic)
-    seen = next((what for where, what in evidence.survey.problems if where == path), None)
+    seen = evidence.survey.zookeeper.problem_of(path)
     return ObservedCause(
         CauseKind.READABLE_ZNODE, path=path, since_ms=evidence.changed_at_ms.get(topic), detail=seen or what
     )
