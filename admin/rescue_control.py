@@ -8,6 +8,7 @@ session.
 from __future__ import annotations
 
 import asyncio
+import enum
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -68,6 +69,17 @@ _UNREACHED: Final = {
 """Reason of a channel's problem to cause, in the words of `survey.replicas`."""
 
 
+class ControlStage(enum.Enum):
+    """How far the rescue came. Name for scripts."""
+
+    IN_CONTROL = enum.auto()
+    TAKEN = enum.auto()
+    """Interrupted within the grace period, or while the cluster was loaded: `/controller` was taken, and nothing was
+    done."""
+    NOT_SEEN = enum.auto()
+    """Interrupted before it was seen that `/controller` was taken."""
+
+
 class RescueInterrupted(Exception):
     """The user has asked to end the rescue."""
 
@@ -105,8 +117,9 @@ class RescueController:
 
     @property
     def taken_from(self) -> BrokerId | None:
-        """The controller that was taken over; None where there was none, or before that."""
-        return self._app.loop.context.takeover_history.latest
+        """The controller whose `/controller` was taken, also where the rescue ends within the grace period; None where
+        there was none, or before that."""
+        return self._app.loop.context.takeover_history.last_from
 
     @property
     def unreached(self) -> dict[int, CauseKind]:

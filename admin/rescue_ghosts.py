@@ -28,6 +28,7 @@ from lethe.survey.views import BrokerAnswers, BrokerFailure, BrokerPlace, Survey
 REQUEST_LIMIT_MS: Final = 30_000
 """An answer about all topics of a large cluster takes seconds."""
 AWAY: Final = "the broker is not registered any more, and was not asked again"
+NOT_COMPARED: Final = "the rescue ended before its controller had compared metadata caches"
 MUTE: Final = (BrokerFailure.SILENT, BrokerFailure.UNREACHABLE, BrokerFailure.UNASKED)
 """Failures of a broker that does not answer at all."""
 _GHOSTLY: Final = (Reason.CACHED_WITHOUT_TOPIC, Reason.CACHED_OTHER_INCARNATION)
@@ -78,6 +79,13 @@ class CacheReport:
             if each.broker not in self.registered and (each.broker, each.topic) not in self.cured
         ]
         return replace(self, ghosts=(*self.ghosts, *kept), unseen=(*self.unseen, *away))
+
+    def not_compared(self, registered: Iterable[BrokerId]) -> CacheReport:
+        """Return this first look's findings as the result at the end, where the controller has none: no cache of a
+        registered broker counts as seen."""
+        unseen = {**dict.fromkeys(registered, NOT_COMPARED), **dict(self.unseen)}
+        ghosts = tuple(each._replace(why=NOT_COMPARED) for each in self.ghosts)
+        return CacheReport(ghosts, tuple(unseen.items()), unfinished=True)
 
     def as_json(self) -> JsonValue:
         """Return the result for scripts."""
@@ -203,6 +211,12 @@ def cache_report(context: Context) -> CacheReport:
     )
 
 
+def final_report(context: Context, first: CacheReport, known: CacheReport) -> CacheReport:
+    """Return the result at the end: the controller's, with the first look's findings at brokers that have left, or
+    `known` where it is not active. Before, it has not loaded which brokers there are; later, its memory is empty."""
+    return cache_report(context).after(first) if context.role is Role.ACTIVE else known
+
+
 # --- words --------------------------------------------------------------------------------------------------------
 
 
@@ -238,8 +252,8 @@ def ended_lines(caches: CacheReport) -> list[str]:
     for each in caches.ghosts:
         reasons.setdefault((each.broker, each.why), []).append(each.topic)
     lines += [
-        f"The metadata cache of broker {broker} still shows {topics_listed(topics)} that ZooKeeper does not have: "
-        f"{why}."
+        f"The metadata cache of broker {broker} {'showed' if why == NOT_COMPARED else 'still shows'} "
+        f"{topics_listed(topics)} that ZooKeeper does not have: {why}."
         for (broker, why), topics in reasons.items()
     ]
     return lines + unseen_lines(caches)

@@ -19,8 +19,15 @@ from lethe.admin.controllers import ask_controller
 from lethe.admin.forgetting import forget, not_begun
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit, Refusal
-from lethe.admin.rescue_control import RescueController, RescueInterrupted, TakeoverSettings, free_id, in_control
-from lethe.admin.rescue_ghosts import CacheReport, are_caches_compared, cache_report, comparison_progress
+from lethe.admin.rescue_control import (
+    ControlStage,
+    RescueController,
+    RescueInterrupted,
+    TakeoverSettings,
+    free_id,
+    in_control,
+)
+from lethe.admin.rescue_ghosts import CacheReport, are_caches_compared, comparison_progress, final_report
 from lethe.admin.rescue_plan import RescueProgress, to_mark
 from lethe.admin.rescue_snapshot import ElectionRate, RescueSnapshot, look, turns_within
 from lethe.admin.topic_znodes import active_controller, list_topics, mark_for_deletion
@@ -69,7 +76,7 @@ class RescueOptions:
 
 @dataclass(frozen=True, slots=True)
 class ControlPeriod:
-    """How long the rescue was in control, and the controllers before and after it; None: none."""
+    """How long the rescue was in control, and the controllers before and after it; None: none, or not seen."""
 
     ours: BrokerId
     before: BrokerId | None
@@ -77,6 +84,7 @@ class ControlPeriod:
     held_ms: int
     election_rate: ElectionRate
     """Elections afterwards."""
+    stage: ControlStage = ControlStage.IN_CONTROL
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +112,27 @@ class RescueResult:
 class _State:
     """Results so far; an interruption keeps them."""
 
+    first_caches: CacheReport
+    caches: CacheReport
     taken_from: BrokerId | None = None
     taken_at_s: float | None = None
     last: RescueSnapshot | None = None
     quarantined: tuple[str, ...] = ()
-    caches: CacheReport = field(default_factory=CacheReport)
     interrupted: bool = False
     timed_out: bool = False
     forgotten: Outcome | None = None
     waiting_for_forgotten: tuple[str, ...] = ()
     guest: RescueController | None = None
+
+    @property
+    def stage(self) -> ControlStage:
+        if self.taken_at_s is not None:
+            return ControlStage.IN_CONTROL
+        return ControlStage.NOT_SEEN if self.taken_from is None else ControlStage.TAKEN
+
+    async def note_caches(self, guest: RescueController) -> None:
+        """Keep what the controller has found in metadata caches, while it can say so."""
+        self.caches = final_report(await guest.context(), self.first_caches, self.caches)
 
 
 async def carry_out(session: ZooKeeperSession, options: RescueOptions, seen: RescueSnapshot, say: Say) -> RescueResult:
@@ -121,7 +140,7 @@ async def carry_out(session: ZooKeeperSession, options: RescueOptions, seen: Res
     means = means_for(options, seen)
     topics = options.topics or tuple(each.topic for each in seen.found)
     chosen = chosen_topics(options, seen)
-    state = _State()
+    state = _State(seen.caches, seen.caches.not_compared(broker.id for broker in _brokers(seen)))
 
     async def work(guest: RescueController) -> None:
         state.guest = guest
@@ -129,7 +148,9 @@ async def carry_out(session: ZooKeeperSession, options: RescueOptions, seen: Res
             await _work(session, options, seen, guest, topics, chosen, state, say)
         except RescueInterrupted:
             state.interrupted = True
-            state.caches = cache_report(await guest.context())
+            if state.taken_at_s is None:
+                state.taken_from = guest.taken_from
+            await state.note_caches(guest)
             say("Interrupted: handing control back.")
 
     await in_control(means, scope_of(options, chosen), work)
@@ -137,19 +158,18 @@ async def carry_out(session: ZooKeeperSession, options: RescueOptions, seen: Res
     after = await _successor(session, means.controller_id, is_awaited=_has_kafka(seen))
     election_rate = await turns_within(session, WATCH_MS)
     last = state.last or await look(session, options.reach, topics, options.broker_timeout_ms)
-    caches = state.caches.after(seen.caches)
     held_ms = 0 if state.taken_at_s is None else int((ended_s - state.taken_at_s) * 1000)
     return RescueResult(
         seen,
         last,
-        ControlPeriod(means.controller_id, state.taken_from, after, held_ms, election_rate),
+        ControlPeriod(means.controller_id, state.taken_from, after, held_ms, election_rate, state.stage),
         quarantined=state.quarantined,
         even_if_disabled=options.even_if_disabled,
         interrupted=state.interrupted,
         timed_out=state.timed_out,
         # `caches` has the ghosts.
         left=NOTHING_UNCONFIRMED if state.guest is None else state.guest.unconfirmed_deletions._replace(ghosts={}),
-        caches=caches.of(options.topics) if options.topics else caches,
+        caches=state.caches.of(options.topics) if options.topics else state.caches,
         forgotten=state.forgotten,
         waiting_for_forgotten=state.waiting_for_forgotten,
     )
@@ -249,7 +269,7 @@ async def _work(
     async with _forgetting(session, options, seen, state) as is_forgotten:
         await _finish(session, options, guest, topics, chosen, state, say, is_forgotten)
     told = await ask_controller(guest.url, None, options.broker_timeout_ms)
-    state.caches = cache_report(await guest.context())
+    await state.note_caches(guest)
     state.quarantined = tuple(f"{each.path}: {each.reason}" for each in guest.quarantined)
     state.last = await look(session, options.reach, topics, options.broker_timeout_ms, told if told.is_known else None)
 
@@ -289,6 +309,7 @@ async def _finish(
     over_s: float | None = None
     while True:
         guest.check()
+        await state.note_caches(guest)
         told = await ask_controller(guest.url, None, options.broker_timeout_ms)
         if told.is_known and progress.note(told, _now_ms()):
             say(_status_line(progress, told, guest.unreached))

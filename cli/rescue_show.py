@@ -7,6 +7,7 @@ from typing import Final
 
 from lethe.admin.controller_identity import NO_CONTROLLER_ACTIVE
 from lethe.admin.refusal import Exit
+from lethe.admin.rescue_control import ControlStage
 from lethe.admin.rescue_ghosts import ended_lines, found_lines
 from lethe.admin.rescue_limits import MAX_CAUSES, PAUSED, beyond_command
 from lethe.admin.rescue_plan import ExpectedResult, outlook, outlook_counts
@@ -134,7 +135,13 @@ def plan(seen: RescueSnapshot, *, even_if_disabled: bool, lines: Sequence[str]) 
 def _control_line(control: ControlPeriod) -> str:
     taken = "no controller held it" if control.before is None else f"it was taken from controller {control.before}"
     given = "no controller has taken it yet" if control.after is None else f"controller {control.after} has it now"
-    return f"The rescue had control for {control.held_ms / 1000:.1f} s: {taken}, and {given}."
+    match control.stage:
+        case ControlStage.IN_CONTROL:
+            return f"The rescue had control for {control.held_ms / 1000:.1f} s: {taken}, and {given}."
+        case ControlStage.TAKEN:
+            return f"Control was handed back before the rescue had loaded the cluster: {taken}, and {given}."
+        case ControlStage.NOT_SEEN:
+            return f"The rescue ended before it had seen that control was taken, and {given}."
 
 
 def ended(result: RescueResult) -> Answer:
@@ -191,6 +198,7 @@ def ended(result: RescueResult) -> Answer:
         "unconfirmed": as_json(left),
         "control": {
             "controller": control.ours,
+            "stage": control.stage.name.lower(),
             "taken_from": control.before,
             "handed_to": control.after,
             "held_ms": control.held_ms,

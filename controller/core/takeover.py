@@ -74,7 +74,7 @@ def note_taken(context: Context, now_ms: int) -> None:
     before_ms = takeover_history.last_ms
     settled = before_ms is not None and now_ms - before_ms >= 2 * context.config.takeover_interval_max_ms
     takeover_history.count = 1 if settled else takeover_history.count + 1
-    takeover_history.last_ms = now_ms
+    takeover_history.last_ms, takeover_history.last_from = now_ms, takeover_history.going_on
 
 
 OVERTAKEN = (ZkError.NODE_EXISTS, ZkError.NO_NODE, ZkError.BAD_VERSION)

@@ -15,6 +15,8 @@ class TakeoverHistory:
     """Number of takeovers; starts again after a long pause."""
     last_ms: int | None = None
     """When control was taken last."""
+    last_from: BrokerId | None = None
+    """The controller from which control was taken then, or may have been, also where no term followed."""
     latest: BrokerId | None = None
     """The controller most recently taken over, in a takeover that led to a term."""
     going_on: BrokerId | None = None

@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
+
+import pytest
 
 from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.zookeeper.interface import OpenSession
+from lethe.admin import rescue_control
 from lethe.controller.core.context import Role
+from lethe.controller.core.scope import Scope
 from lethe.controller.runtime.app import ControllerApp
 from lethe.controller.runtime.brokers import BrokerConnection
+from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.protocol.vocabulary import Endpoint
 from tests.fakes.runtime import controller_config, reach
 from tests.fakes.zookeeper import FakeZooKeeper
@@ -19,6 +26,21 @@ HERE = (Endpoint("PLAINTEXT", "127.0.0.1", 0),)
 
 async def connect(endpoint: Endpoint) -> BrokerConnection:
     return await KafkaConnection.open(endpoint.host, endpoint.port, "1001", request_timeout_ms=60_000)
+
+
+def made_by_commands(monkeypatch: pytest.MonkeyPatch, zookeeper: FakeZooKeeper) -> list[ControllerApp]:
+    """Controllers that commands start are on this ZooKeeper; they are in the list that is returned."""
+    made: list[ControllerApp] = []
+
+    def application(config: ControllerConfig, *, scope: Scope, cache_look_rest: int, holds_id: bool) -> ControllerApp:
+        opening = cast(OpenSession, zookeeper.open_session)
+        made.append(
+            ControllerApp(config, opening, connect, scope=scope, cache_look_rest=cache_look_rest, holds_id=holds_id)
+        )
+        return made[-1]
+
+    monkeypatch.setattr(rescue_control, "application", application)
+    return made
 
 
 @asynccontextmanager

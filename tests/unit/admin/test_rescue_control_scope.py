@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from lethe.adapters.debts import OpenDebt
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH
-from lethe.adapters.zookeeper.interface import OpenSession
-from lethe.admin import rescue_control, rescue_run, settling
+from lethe.admin import rescue_run, settling
 from lethe.admin.doctor_backup import BackupFile
 from lethe.admin.doctor_control import ControlRepairs
 from lethe.admin.doctor_fix import RepairOutcome, RepairResult
@@ -21,8 +19,6 @@ from lethe.admin.rescue_control import TakeoverSettings
 from lethe.admin.rescue_run import RescueOptions, carry_out, scope_of
 from lethe.admin.rescue_snapshot import ElectionRate, RescueSnapshot, look
 from lethe.controller.core.scope import Scope
-from lethe.controller.runtime.app import ControllerApp
-from lethe.controller.runtime.configuration import ControllerConfig
 from lethe.protocol.vocabulary import NO_EPOCH, Broker, BrokerId, Endpoint
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Data, Delete, GetData
@@ -39,7 +35,7 @@ from lethe.protocol.zookeeper.znodes import (
 from lethe.survey.evidence import Evidence
 from lethe.survey.views import Survey, ZooKeeperTree
 from tests.fakes.sick_cluster import ABSENT, PLANTS, FakeBrokers, make_healthy
-from tests.fakes.whole_controller import connect
+from tests.fakes.whole_controller import made_by_commands
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply
 
@@ -56,12 +52,7 @@ async def session(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeSession]
 
     A broker that is away owes a topic, and killed commands have left a request to forget it, and one for a topic."""
     zookeeper = FakeZooKeeper()
-
-    def application(config: ControllerConfig, *, scope: Scope, cache_look_rest: int, holds_id: bool) -> ControllerApp:
-        opening = cast(OpenSession, zookeeper.open_session)
-        return ControllerApp(config, opening, connect, scope=scope, cache_look_rest=cache_look_rest, holds_id=holds_id)
-
-    monkeypatch.setattr(rescue_control, "application", application)
+    made_by_commands(monkeypatch, zookeeper)
     async with zookeeper.open_session(lambda _: None) as session:
         await make_healthy(session)
         await apply(session, Delete(paths.broker_id(1)), Delete(paths.broker_id(2)), Delete(paths.CONTROLLER))

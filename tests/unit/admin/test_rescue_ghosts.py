@@ -9,12 +9,15 @@ import pytest
 
 from lethe.admin.refusal import Exit
 from lethe.admin.rescue_ghosts import (
+    AWAY,
+    NOT_COMPARED,
     CacheDifference,
     CacheReport,
     are_caches_compared,
     cache_report,
     compared,
     ended_lines,
+    final_report,
     found_lines,
 )
 from lethe.cli.rescue_show import before, plan
@@ -167,6 +170,22 @@ def test_a_rescue_that_is_interrupted_while_it_loads_has_seen_no_cache() -> None
     assert [broker for broker, _ in said.unseen] == [ONE, TWO]
     assert said.unfinished
     assert not said.are_clean
+
+
+def test_a_controller_that_is_not_active_shows_no_broker_that_has_left() -> None:
+    first = CacheReport((CacheDifference(TWO, "gone", "why"),), ((TWO, "silent"),))
+    known = first.not_compared((ONE, TWO))
+    assert known.ghosts == (CacheDifference(TWO, "gone", NOT_COMPARED),)
+    assert known.unseen == ((ONE, NOT_COMPARED), (TWO, "silent"))
+    assert ended_lines(known)[0] == (
+        f"The metadata cache of broker 2 showed topic gone that ZooKeeper does not have: {NOT_COMPARED}."
+    )
+    context = new_context()
+    for role in (Role.TAKING, Role.LOADING, Role.RETIRED):
+        context.role = role
+        assert final_report(context, first, known) == known
+    context.role = Role.ACTIVE
+    assert final_report(context, first, known).unseen == ((TWO, AWAY),)
 
 
 def test_a_broker_that_has_left_unseen_or_with_a_ghost_is_not_clean() -> None:

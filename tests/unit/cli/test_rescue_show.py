@@ -9,6 +9,7 @@ import pytest
 
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit
+from lethe.admin.rescue_control import ControlStage
 from lethe.admin.rescue_limits import PAUSED
 from lethe.admin.rescue_run import ControlPeriod, RescueResult
 from lethe.admin.rescue_snapshot import ElectionRate, RescueSnapshot
@@ -47,7 +48,7 @@ def end(*found: Explanation, election_rate: ElectionRate = CALM, seen: Survey | 
     last = look(*found)
     if seen is not None:
         last = replace(last, evidence=replace(last.evidence, survey=seen))
-    return ended(RescueResult(look(*found), last, control, **(said | changes)))
+    return ended(RescueResult(look(*found), last, changes.pop("control", control), **(said | changes)))
 
 
 def test_who_is_in_control_is_said_first() -> None:
@@ -113,6 +114,30 @@ def test_end_of_a_rescue() -> None:
     assert answer.data["finished"] == ["invoices"]
     assert answer.data["remaining"] == ["orders"]
     assert answer.data["control"]["handed_to"] == 3
+
+
+@pytest.mark.parametrize(
+    "stage, before, said",
+    [
+        (
+            ControlStage.TAKEN,
+            BrokerId(2),
+            "Control was handed back before the rescue had loaded the cluster: it was taken from controller 2",
+        ),
+        (
+            ControlStage.NOT_SEEN,
+            None,
+            "The rescue ended before it had seen that control was taken",
+        ),
+    ],
+)
+def test_end_of_a_rescue_that_was_interrupted_before_it_was_in_control(
+    stage: ControlStage, before: BrokerId | None, said: str
+) -> None:
+    control = ControlPeriod(BrokerId(1000), before, BrokerId(3), 0, CALM, stage)
+    answer = end(WAITING, interrupted=True, control=control)
+    assert answer.lines[:2] == ("Interrupted.", f"0 of 1 topic is gone. {said}, and controller 3 has it now.")
+    assert answer.data["control"]["stage"] == stage.name.lower()
 
 
 def test_end_of_a_rescue_names_brokers_whose_disks_were_not_seen() -> None:
