@@ -29,7 +29,7 @@ from lethe.survey.evidence import ControllerReport, DeletionHolds, Evidence, Pro
 from lethe.survey.examine import evidence_asker, gather_evidence, read_holds
 from lethe.survey.explain import Explanation, explain_all
 from lethe.survey.similar import similar_names
-from lethe.survey.views import BrokerFailure
+from lethe.survey.views import BrokerResponse
 from lethe.survey.znodes import ZnodeUnreadable, read_data
 
 ASKING_ID: Final = BrokerId(1000)
@@ -120,13 +120,11 @@ class RescueSnapshot:
         return self.holder is not None and self.holder.znode.admin is not None
 
     @property
-    def holder_is_silent(self) -> bool:
-        """True if the active controller does not answer as a broker."""
-        return self.holder is not None and any(
-            answer.broker == self.holder.znode.broker_id
-            and answer.failure in (BrokerFailure.SILENT, BrokerFailure.UNREACHABLE)
-            for answer in self.evidence.survey.answers
-        )
+    def holder_response(self) -> BrokerResponse:
+        """Whether the active controller answers as a broker."""
+        if self.holder is None:
+            return BrokerResponse(None, "there is none")
+        return self.evidence.survey.response_of(self.holder.znode.broker_id)
 
     @property
     def known_ids(self) -> frozenset[int]:

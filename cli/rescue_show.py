@@ -112,7 +112,11 @@ def _holder(seen: RescueSnapshot) -> str:
         return f"{who}, one of Lethe's, controls the cluster."
     if holder.is_kraft:
         return f"{who}, in KRaft mode, controls the cluster."
-    return f"{who} of Kafka controls the cluster and {'does not answer' if seen.holder_is_silent else 'answers'}."
+    response = seen.holder_response
+    who = f"{who} of Kafka controls the cluster"
+    if response.answers is None:
+        return f"{who}; whether it answers was not seen: {response.why}."
+    return f"{who} and {'answers' if response.answers else 'does not answer'}."
 
 
 def plan(seen: RescueSnapshot, *, even_if_disabled: bool, lines: Sequence[str]) -> Answer:
@@ -266,7 +270,7 @@ def data_of(seen: RescueSnapshot, *, even_if_disabled: bool, dry_run: bool) -> d
         else {
             "controller": holder.znode.broker_id,
             "lethe": seen.holder_is_lethe,
-            "answers": not seen.holder_is_silent,
+            "answers": seen.holder_response.answers,
         },
         "turns": seen.election_rate.elections,
         "beyond_command": [*seen.beyond_command],

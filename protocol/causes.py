@@ -59,7 +59,7 @@ class CauseKind(enum.Enum):
         "controller do it: lethe rescue",
     )
     CONTROLLER_LATE = CauseTexts(
-        "waits for controller {broker}: it is alive, no broker is missing, and the topic is still there{since}{detail}",
+        "waits for controller {broker}: no broker with replicas of it is missing, and it is still there{since}{detail}",
         "if nothing moves, see its controller.log, or have another one do it: lethe rescue",
     )
     RESUMPTION = CauseTexts(

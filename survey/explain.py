@@ -50,7 +50,7 @@ from lethe.survey.replicas import (
 )
 from lethe.survey.traces import Traces
 from lethe.survey.unreadable import lethe_leads, with_deleted_replicas
-from lethe.survey.views import BrokerFailure, TopicTree
+from lethe.survey.views import TopicTree
 
 LATE_AFTER_MS: Final = 60_000
 """An unobstructed deletion takes seconds."""
@@ -262,13 +262,10 @@ def _silent_controller(evidence: Evidence) -> ObservedCause | None:
     controller = evidence.survey.zookeeper.controller
     if controller is None or controller.admin is not None or evidence.reported.is_known:
         return None
-    for answer in evidence.survey.answers:
-        if answer.broker == controller.broker_id and answer.failure in (
-            BrokerFailure.SILENT,
-            BrokerFailure.UNREACHABLE,
-        ):
-            return ObservedCause(CauseKind.CONTROLLER_SILENT, controller.broker_id, detail=answer.problems[0].what)
-    return None
+    response = evidence.survey.response_of(controller.broker_id)
+    if response.answers is not False:
+        return None
+    return ObservedCause(CauseKind.CONTROLLER_SILENT, controller.broker_id, detail=response.why)
 
 
 def _late_controller(evidence: Evidence, topic: str) -> ObservedCause | None:
@@ -278,7 +275,9 @@ def _late_controller(evidence: Evidence, topic: str) -> ObservedCause | None:
         return None
     if evidence.survey.taken_at_ms - since_ms < LATE_AFTER_MS:
         return None
-    return ObservedCause(CauseKind.CONTROLLER_LATE, controller.broker_id, since_ms=since_ms)
+    response = evidence.survey.response_of(controller.broker_id)
+    seen = "it answers" if response.answers else f"whether it answers was not seen: {response.why}"
+    return ObservedCause(CauseKind.CONTROLLER_LATE, controller.broker_id, since_ms=since_ms, detail=seen)
 
 
 def _disabled(evidence: Evidence) -> ObservedCause | None:

@@ -203,6 +203,14 @@ class BrokerAnswers:
         )
 
 
+class BrokerResponse(NamedTuple):
+    """Whether a broker answers at all, and why not."""
+
+    answers: bool | None
+    """None: not seen, because the broker was not asked."""
+    why: str | None = None
+
+
 # --- disks --------------------------------------------------------------------------------------------------------
 
 
@@ -289,6 +297,24 @@ class Survey:
             if view.problem
         )
         return self.zookeeper.problems + told + absent + disks
+
+    def response_of(self, broker: BrokerId) -> BrokerResponse:
+        """Return whether the broker answers; a refusal or an error is an answer. Only registered brokers are asked."""
+        answer = next((each for each in self.answers if each.broker == broker), None)
+        if answer is None:
+            tree = self.zookeeper
+            if any(each.id == broker for each in tree.brokers):
+                return BrokerResponse(None, "it was not asked")
+            is_known = tree.could_read(paths.BROKER_IDS) and tree.could_read(paths.broker_id(broker))
+            return BrokerResponse(None, "it is not registered" if is_known else "its registration cannot be read")
+        why = answer.problems[0].what if answer.problems else None
+        match answer.failure:
+            case BrokerFailure.SILENT | BrokerFailure.UNREACHABLE:
+                return BrokerResponse(False, why)
+            case BrokerFailure.UNASKED:
+                return BrokerResponse(None, why)
+            case _:
+                return BrokerResponse(True)
 
     @property
     def unseen_brokers(self) -> tuple[BrokerId, ...]:

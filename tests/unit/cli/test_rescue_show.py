@@ -14,7 +14,7 @@ from lethe.admin.rescue_limits import PAUSED
 from lethe.admin.rescue_run import ControlPeriod, RescueResult
 from lethe.admin.rescue_snapshot import ElectionRate, RescueSnapshot
 from lethe.admin.topic_znodes import ActiveController
-from lethe.cli.rescue_show import before, ended, plan
+from lethe.cli.rescue_show import before, data_of, ended, plan
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.remedies import BRING_BACK
 from lethe.protocol.vocabulary import BrokerId, ReplicaAssignment, TopicPartition
@@ -24,12 +24,22 @@ from lethe.survey.broker_settings import BrokerSettings
 from lethe.survey.causes import ObservedCause
 from lethe.survey.evidence import DeletionHolds, Evidence
 from lethe.survey.explain import CLEAN, DeletionVerdict, Explanation
-from lethe.survey.views import BrokerAnswers, BrokerFailure, Survey, TopicTree, UnansweredQuestion, ZooKeeperTree
+from lethe.survey.views import (
+    BrokerAnswers,
+    BrokerFailure,
+    Problem,
+    Survey,
+    TopicTree,
+    UnansweredQuestion,
+    ZooKeeperTree,
+)
 
 KAFKA = ActiveController(
     ControllerZnode(BrokerId(2), 0), Stat(czxid=1, mzxid=1, version=0, ephemeral_owner=9, num_children=0)
 )
 SILENT = BrokerAnswers(BrokerId(2), unseen=(UnansweredQuestion(BrokerFailure.SILENT, "silent"),))
+ANSWERING = BrokerAnswers(BrokerId(2), {}, log_dirs=())
+UNASKED = BrokerAnswers(BrokerId(2), unseen=(UnansweredQuestion(BrokerFailure.UNASKED, "it has no listener SSL"),))
 CALM = ElectionRate(0, 2_000)
 WAITING = Explanation(
     "orders", DeletionVerdict.WAITING, (ObservedCause(CauseKind.BROKER_TO_RETURN, BrokerId(4)),), (), 4_000
@@ -38,7 +48,7 @@ GONE = Explanation("invoices", DeletionVerdict.GONE)
 
 
 def look(*found: Explanation, **changes: Any) -> RescueSnapshot:
-    evidence = Evidence(Survey(10_000, 1, ZooKeeperTree()), tuple(each.topic for each in found))
+    evidence = Evidence(Survey(10_000, 1, ZooKeeperTree(), (ANSWERING,)), tuple(each.topic for each in found))
     return replace(RescueSnapshot(evidence, found, KAFKA, (), (), CALM), **changes)
 
 
@@ -61,6 +71,31 @@ def test_who_is_in_control_is_said_first() -> None:
     assert "one of Lethe's" in before(look(holder=lethe), even_if_disabled=False)[0]
     asleep = replace(look().evidence, survey=Survey(10_000, 1, ZooKeeperTree(), (SILENT,)))
     assert "does not answer" in before(look(evidence=asleep), even_if_disabled=False)[0]
+
+
+@pytest.mark.parametrize(
+    "answers, tree, answered, said",
+    [
+        ((ANSWERING,), ZooKeeperTree(), True, " and answers."),
+        ((SILENT,), ZooKeeperTree(), False, " and does not answer."),
+        ((), ZooKeeperTree(), None, "; whether it answers was not seen: it is not registered."),
+        (
+            (),
+            ZooKeeperTree(problems=(Problem("/brokers/ids", "NO_AUTH"),)),
+            None,
+            "; whether it answers was not seen: its registration cannot be read.",
+        ),
+        ((UNASKED,), ZooKeeperTree(), None, "; whether it answers was not seen: it has no listener SSL."),
+    ],
+)
+def test_a_controller_that_was_not_asked_is_not_said_to_answer(
+    answers: tuple[BrokerAnswers, ...], tree: ZooKeeperTree, answered: bool | None, said: str
+) -> None:
+    seen = look()
+    seen = replace(seen, evidence=replace(seen.evidence, survey=Survey(10_000, 1, tree, answers)))
+    assert before(seen, even_if_disabled=False)[0] == f"Controller 2 of Kafka controls the cluster{said}"
+    data: Any = data_of(seen, even_if_disabled=False, dry_run=True)
+    assert data["holder"]["answers"] is answered
 
 
 def test_each_topic_has_its_causes_and_what_is_to_be_expected() -> None:

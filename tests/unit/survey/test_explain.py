@@ -451,8 +451,27 @@ def test_kafkas_controller_that_had_time_enough_is_late_where_nothing_else_is_wr
     assert (found.verdict, kinds(found)) == (DeletionVerdict.WAITING, [(CauseKind.CONTROLLER_LATE, 1)])
     young = dataclasses.replace(evidence(controller=KAFKA), marked_since_ms={"orders": 990_000})
     assert kinds(explain(young, "orders")) == [(CauseKind.IN_PROGRESS, None)]
+    assert "still there (it answers)" in sentence(dataclasses.replace(found.causes[0], since_ms=None), "orders", 0)
     away = evidence(controller=KAFKA, brokers=(1,))
     assert kinds(explain(away, "orders")) == [(CauseKind.BROKER_TO_RETURN, 2)]
+
+
+@pytest.mark.parametrize(
+    "controller, failures, why",
+    [
+        (ControllerZnode(BrokerId(9), 7), {}, "it is not registered"),
+        (KAFKA, {1: BrokerFailure.UNASKED}, "it did not answer"),
+    ],
+)
+def test_kafkas_controller_that_was_not_asked_is_not_said_to_be_alive(
+    controller: ControllerZnode, failures: dict[int, BrokerFailure], why: str
+) -> None:
+    orders = dataclasses.replace(ORDERS, assignments={p: ReplicaAssignment((2,)) for p in (0, 1)})
+    found = explain(evidence(topic=orders, controller=controller, failures=failures), "orders")
+    assert kinds(found) == [(CauseKind.CONTROLLER_LATE, controller.broker_id)]
+    said = sentence(found.causes[0], "orders", 1_000_000)
+    assert said.endswith(f"(whether it answers was not seen: {why})")
+    assert "alive" not in said
 
 
 def test_lethes_controller_says_itself_what_it_waits_for() -> None:
