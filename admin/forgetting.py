@@ -14,7 +14,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from lethe.adapters.debts import UnseenDebts, read_debts_of
 from lethe.adapters.registration import ensure_roots
@@ -25,7 +25,8 @@ from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, o
 from lethe.admin.refusal import Refusal
 from lethe.admin.standing_requests import may_stand, named_when_lost
 from lethe.admin.topic_znodes import demand_zookeeper_controller
-from lethe.protocol.counting import counted, listed
+from lethe.protocol.counting import counted, listed, plural
+from lethe.protocol.journal import JsonValue
 from lethe.protocol.shell_words import operand
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
@@ -38,7 +39,9 @@ from lethe.protocol.zookeeper.operations import (
     MultiFailed,
     Operation,
     ZkError,
+    error_words,
     is_absent,
+    read_error,
 )
 from lethe.protocol.zookeeper.znodes import (
     ForgetRequest,
@@ -239,13 +242,53 @@ async def forget(
             await asyncio.sleep(poll_ms / 1000)
 
 
-async def not_begun(session: ZooKeeperSession, marked: Sequence[str], in_trash: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return those of these topics that are still marked, or in the trash, or may be. After a request was carried out,
-    these are topics whose deletion has not begun: it is not in force for them any more."""
+class UnseenDeletion(NamedTuple):
+    """A topic of which it was not seen whether its deletion has ended: this znode could not be read."""
+
+    topic: str
+    path: str
+    why: str
+
+
+class NotBegun(NamedTuple):
+    """Topics that are still marked, or in the trash, and those that may be."""
+
+    topics: tuple[str, ...] = ()
+    unseen: tuple[UnseenDeletion, ...] = ()
+
+    def unseen_lines(self) -> tuple[str, ...]:
+        """Return what could not be seen, a line for each reason."""
+        groups: dict[str, list[UnseenDeletion]] = {}
+        for each in self.unseen:
+            groups.setdefault(each.why, []).append(each)
+        return tuple(
+            f"Whether the {plural(len(group), 'deletion')} of {listed([each.topic for each in group], SHOWN)} "
+            f"{plural(len(group), 'has', 'have')} ended was not seen: {group[0].path} cannot be read: {why}."
+            for why, group in groups.items()
+        )
+
+    def unseen_json(self) -> JsonValue:
+        """Return what could not be seen as data."""
+        return [{"topic": each.topic, "path": each.path, "why": each.why} for each in self.unseen]
+
+
+NOTHING_WAITS: Final = NotBegun()
+
+
+async def not_begun(session: ZooKeeperSession, marked: Sequence[str], in_trash: Sequence[str] = ()) -> NotBegun:
+    """Return those of these topics that are still marked, or in the trash. After a request was carried out, these are
+    topics whose deletion has not begun: it is not in force for them any more."""
     names = (*marked, *in_trash)
     wanted = (*map(paths.delete_topic, marked), *map(paths.trashed, in_trash))
     found = await session.read([Exists(path) for path in wanted]) if wanted else ()
-    return tuple(dict.fromkeys(name for name, one in zip(names, found, strict=True) if not is_absent(one)))
+    there: dict[str, None] = {}
+    unseen: dict[str, UnseenDeletion] = {}
+    for name, path, outcome in zip(names, wanted, found, strict=True):
+        if (error := read_error(outcome)) is not None:
+            unseen.setdefault(name, UnseenDeletion(name, path, error_words(error)))
+        elif not is_absent(outcome):
+            there[name] = None
+    return NotBegun(tuple(there), tuple(each for each in unseen.values() if each.topic not in there))
 
 
 async def _request(session: ZooKeeperSession, broker: int) -> Outcome:

@@ -16,7 +16,7 @@ from typing import Final
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controllers import ask_controller
-from lethe.admin.forgetting import forget, not_begun
+from lethe.admin.forgetting import NOTHING_WAITS, NotBegun, forget, not_begun
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.rescue_control import (
@@ -104,7 +104,7 @@ class RescueResult:
     """What the rescue's controller found in metadata caches."""
     forgotten: Outcome | None = None
     """Whether the broker that was named with --forget is given up."""
-    waiting_for_forgotten: tuple[str, ...] = ()
+    waiting_for_forgotten: NotBegun = NOTHING_WAITS
     """Marked topics that wait for it all the same."""
 
 
@@ -121,7 +121,7 @@ class _State:
     interrupted: bool = False
     timed_out: bool = False
     forgotten: Outcome | None = None
-    waiting_for_forgotten: tuple[str, ...] = ()
+    waiting_for_forgotten: NotBegun = NOTHING_WAITS
     guest: RescueController | None = None
 
     @property

@@ -40,7 +40,8 @@ def forget_broker(
     """Give up a broker that never returns: what it owes is written off, and deletions that have begun end without it.
 
     Shows what that means and asks first. Living partitions are not touched. Exit code 1 where it is registered, where
-    nothing names it, or where a marked topic's deletion has not begun; 3 where the controller has not answered in time.
+    nothing names it, or where a marked topic's deletion has not begun; 3 where the controller has not answered in time,
+    or where it was not seen whether a deletion has ended.
     """
     confirm = None if yes or dry_run else ask_user
 
@@ -64,7 +65,8 @@ async def forgetting(
 ) -> Answer:
     """Show the plan, ask, request it, and return the controller's answer."""
     plan = await forget_plan(session, broker, ask_controller)
-    data: dict[str, JsonValue] = {"plan": plan_json(plan), "forgotten": False, "problem": None, "not_ended": []}
+    data: dict[str, JsonValue] = {"plan": plan_json(plan), "forgotten": False, "problem": None}
+    data |= {"not_ended": [], "not_ended_unseen": []}
     if dry_run:
         return Answer(data, (f"Broker {broker} would be forgotten.", *plan.lines()))
     await demand_agreement(plan.lines(), f"Forget broker {broker} for good?", confirm, data)
@@ -74,13 +76,18 @@ async def forgetting(
     data |= {"forgotten": outcome.problem is None, "problem": outcome.problem}
     lines = [*(() if confirm is not None else plan.lines()), outcome.problem or f"Broker {broker} is forgotten."]
     code = exit_of([outcome], interrupted=interrupted.is_set())
-    if outcome.problem is None and (held := await not_begun(session, plan.marked, plan.in_trash)):
-        data["not_ended"] = [*held]
-        lines.append(
-            f"Not ended: {listed(held, SHOWN)}. These deletions have not begun, and will wait for broker {broker}, or "
-            f"owe it: see lethe explain {operand(held[0])}, and forget it again once they do."
-        )
-        code = Exit.NO
+    if outcome.problem is None:
+        waiting = await not_begun(session, plan.marked, plan.in_trash)
+        data |= {"not_ended": [*waiting.topics], "not_ended_unseen": waiting.unseen_json()}
+        if waiting.unseen:
+            lines += waiting.unseen_lines()
+            code = Exit.UNREACHABLE
+        if held := waiting.topics:
+            lines.append(
+                f"Not ended: {listed(held, SHOWN)}. These deletions have not begun, and will wait for broker {broker}, "
+                f"or owe it: see lethe explain {operand(held[0])}, and forget it again once they do."
+            )
+            code = Exit.NO
     return Answer(data, tuple(lines), exit=code)
 
 

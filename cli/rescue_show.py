@@ -174,7 +174,9 @@ def ended(result: RescueResult) -> Answer:
     ]
     if (forgotten := result.forgotten) is not None:
         lines.append(forgotten.problem or f"Broker {forgotten.name} is forgotten.")
-        if alone := [name for name in result.waiting_for_forgotten if name not in {each.topic for each in last.found}]:
+        lines += result.waiting_for_forgotten.unseen_lines()
+        explained = {each.topic for each in last.found}
+        if alone := [name for name in result.waiting_for_forgotten.topics if name not in explained]:
             lines.append(
                 f"Still marked, and waiting for broker {forgotten.name}: {listed(alone, 5)}. lethe rescue --forget "
                 f"{forgotten.name} --topic {operand(alone[0])} ends that."
@@ -196,7 +198,8 @@ def ended(result: RescueResult) -> Answer:
         "remaining": [each.topic for each in remaining],
         "metadata_caches": caches.as_json(),
         "forgotten": None if result.forgotten is None else {"problem": result.forgotten.problem},
-        "waiting_for_forgotten": [*result.waiting_for_forgotten],
+        "waiting_for_forgotten": [*result.waiting_for_forgotten.topics],
+        "waiting_for_forgotten_unseen": result.waiting_for_forgotten.unseen_json(),
         "interrupted": result.interrupted,
         "set_aside": [*result.quarantined],
         "unconfirmed": as_json(left),
@@ -219,12 +222,12 @@ def ended(result: RescueResult) -> Answer:
         bool(remaining or result.first.similar or control.election_rate.are_too_many)
         or not left.is_nothing
         or (result.forgotten is not None and result.forgotten.problem is not None)
-        or bool(result.waiting_for_forgotten)
+        or bool(result.waiting_for_forgotten.topics)
         or caches.ghosts
         or left_over
     ):
         code = Exit.NO
-    elif unseen or caches.unseen or control.election_rate.elections is None:
+    elif unseen or caches.unseen or result.waiting_for_forgotten.unseen or control.election_rate.elections is None:
         code = Exit.UNREACHABLE
     return Answer(data, tuple(lines), exit=code)
 

@@ -32,6 +32,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_state,
 )
 from lethe.survey.evidence import ControllerReport, ReportedTopic
+from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.questions import agrees, declines
 from tests.fakes.trash import ENTRY, in_trash
 from tests.fakes.zookeeper import FakeSession
@@ -175,6 +176,31 @@ async def test_a_deletion_that_has_not_begun_does_not_end(cluster: FakeSession) 
     )
     assert isinstance(answer.data, dict)
     assert (answer.data["forgotten"], answer.data["not_ended"]) == (True, ["orders"])
+
+
+async def test_a_deletion_whose_marker_was_not_seen_is_not_said_to_go_on(cluster: FakeSession) -> None:
+    """Newer ZooKeepers refuse Exists for znodes that the client may not read. The marker is gone, and may be there."""
+    await in_trash(cluster, back=replace(ENTRY, partitions={0: SavedPartition((1, 3), 1, 0, (1,))}))
+    path = paths.delete_topic("orders")
+    forgotten = forgetting(forbidding(cluster, path, tells_existence=False), 3, confirm=None, timeout_ms=60_000)
+    answer, _ = await asyncio.gather(forgotten, controller(cluster, ended=("orders",)))
+    assert answer.lines[-2].startswith(
+        f"Whether the deletion of orders has ended was not seen: {path} cannot be read: NO_AUTH"
+    )
+    assert answer.lines[-1].startswith("Not ended: back. ")
+    assert isinstance(answer.data, dict)
+    assert answer.data["not_ended"] == ["back"]
+    unseen: Any = answer.data["not_ended_unseen"]
+    assert [(each["topic"], each["path"]) for each in unseen] == [("orders", path)]
+    assert answer.exit is Exit.NO
+
+
+async def test_where_a_marker_was_not_seen_the_end_is_not_good(cluster: FakeSession) -> None:
+    hidden = forbidding(cluster, paths.delete_topic("orders"), tells_existence=False)
+    forgotten = forgetting(hidden, 3, confirm=None, timeout_ms=60_000)
+    answer, _ = await asyncio.gather(forgotten, controller(cluster, ended=("orders",)))
+    assert answer.exit is Exit.UNREACHABLE
+    assert not any("Not ended" in line for line in answer.lines)
 
 
 async def test_without_agreement_nothing_is_requested(cluster: FakeSession) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lethe.admin.forgetting import NotBegun, UnseenDeletion
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit
 from lethe.admin.rescue_control import ControlStage
@@ -251,9 +252,22 @@ def test_topics_whose_bytes_are_on_their_way_are_one_line() -> None:
 
 
 def test_marked_topics_that_wait_for_a_forgotten_broker_all_the_same_are_named() -> None:
-    said = end(GONE, forgotten=Outcome("3"), waiting_for_forgotten=("bills", "users"))
+    said = end(GONE, forgotten=Outcome("3"), waiting_for_forgotten=NotBegun(("bills", "users")))
     assert said.exit is Exit.NO
     assert "Broker 3 is forgotten." in said.lines
     more = "lethe rescue --forget 3 --topic bills ends that."
     assert f"Still marked, and waiting for broker 3: bills, users. {more}" in said.lines
     assert said.data["waiting_for_forgotten"] == ["bills", "users"]
+
+
+def test_marked_topics_that_were_not_seen_are_not_said_to_wait_for_a_forgotten_broker() -> None:
+    unseen = NotBegun((), (UnseenDeletion("bills", "/admin/delete_topics/bills", "NO_AUTH"),))
+    said = end(GONE, forgotten=Outcome("3"), waiting_for_forgotten=unseen)
+    assert said.exit is Exit.UNREACHABLE
+    assert not any("Still marked" in line for line in said.lines)
+    line = "Whether the deletion of bills has ended was not seen: /admin/delete_topics/bills cannot be read: NO_AUTH."
+    assert line in said.lines
+    assert said.data["waiting_for_forgotten"] == []
+    assert said.data["waiting_for_forgotten_unseen"] == [
+        {"topic": "bills", "path": "/admin/delete_topics/bills", "why": "NO_AUTH"}
+    ]
