@@ -99,7 +99,8 @@ class IllKind(enum.Enum):
         _E,
         _P,
         "the content of the znode cannot be understood",
-        "save a copy of {path}, then repair it (docs/runbook.md, LetheTopicUnreadable and LetheBrokerUnreadable)",
+        "save a copy of {path}, then repair it (docs/runbook.md, LetheTopicUnreadable, LetheBrokerUnreadable and "
+        "LetheTrashUnreadable)",
     )
     # Topics and their deletion.
     HALF_DELETED_TOPIC = IllTexts(

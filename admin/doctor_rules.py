@@ -113,7 +113,7 @@ def _of_znodes(view: DoctorView) -> Iterator[Ill]:
 
 def _topic_of(path: str) -> str | None:
     partition = paths.partition_of(path)
-    return partition.topic if partition is not None else paths.topic_of(path)
+    return partition.topic if partition is not None else paths.topic_of(path) or paths.child_of(paths.TRASH, path)
 
 
 # --- deletions ----------------------------------------------------------------------------------------------------

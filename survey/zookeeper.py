@@ -122,8 +122,9 @@ async def read_hosts(
 async def read_tree(
     session: ZooKeeperSession, topics: Collection[str] | None = None, *, with_times: bool = False
 ) -> tuple[ZooKeeperTree, TopicNames]:
-    """Return the tree, and the lists as of the start. With `topics`, only these are read below the lists. `with_times`
-    also reads when topics and markers were created, one request each. Raises SessionLost only."""
+    """Return the tree, and the lists as of the start. With `topics`, only these are read below the lists, and what is
+    unreadable of other topics' debts and trash is no problem. `with_times` also reads when topics and markers were
+    created, one request each. Raises SessionLost only."""
     reader = ZnodeDecoder()
     singles = (
         GetChildren(paths.BROKER_IDS),
@@ -154,7 +155,7 @@ async def read_tree(
     marked = await _created(session, [paths.delete_topic(name) for name in names.marked] if with_times else ())
     debts = await read_debts(session, topics)
     reader.problems.extend(Problem(unseen.path, unseen.reason) for unseen in debts.unseen)
-    trashed, unreadable_trash = await _trashed(session, reader.children(paths.trash(), trash) or ())
+    trashed, unreadable_trash = await _trashed(session, reader, reader.children(paths.trash(), trash) or (), topics)
     tree = ZooKeeperTree(
         topics={
             name: replace(topic, created_at_ms=created.get(paths.topic(name))) if with_times else topic
@@ -179,9 +180,11 @@ async def read_tree(
     return tree, names
 
 
-async def _trashed(session: ZooKeeperSession, names: Sequence[str]) -> tuple[dict[str, TopicId], dict[str, str]]:
+async def _trashed(
+    session: ZooKeeperSession, reader: ZnodeDecoder, names: Sequence[str], topics: Collection[str] | None
+) -> tuple[dict[str, TopicId], dict[str, str]]:
     """Return those of these names whose records are kept, with the ids of their topics; and why the entries of others
-    cannot be understood.
+    cannot be understood, which are problems where their topics are asked about.
 
     In every phase but TRASHED the topic itself is there. If it is gone, another controller, such as one of Kafka's, has
     deleted it: the entry keeps nothing."""
@@ -194,6 +197,8 @@ async def _trashed(session: ZooKeeperSession, names: Sequence[str]) -> tuple[dic
             entry = None if found is None else decode_trash(name, found.data)
         except (MalformedZnode, ZnodeUnreadable) as problem:
             unreadable[name] = str(problem)
+            if topics is None or name in topics:
+                reader.problems.append(Problem(problem.path, problem.reason))
             continue
         if entry is not None and entry.phase is TrashPhase.TRASHED:
             kept[name] = entry.topic_id

@@ -128,6 +128,26 @@ async def test_what_may_not_be_read_is_unseen_and_never_healthy(
     assert answer.exit is Exit.UNREACHABLE
 
 
+async def test_an_entry_of_the_trash_that_may_not_be_read_is_unseen_and_never_healthy(
+    session: FakeSession, brokers: FakeBrokers
+) -> None:
+    await in_trash(session, gone=ENTRY)
+    seen = await looked(forbidding(session, paths.trashed("gone")), brokers)
+    assert (seen.ills, seen.unseen) == ((), ((paths.trashed("gone"), "NO_AUTH"),))
+    answer = await diagnosis(forbidding(session, paths.trashed("gone")), brokers.questions, settle_s=0)
+    assert answer.exit is Exit.UNREACHABLE
+
+
+async def test_an_entry_of_the_trash_that_cannot_be_understood_is_an_ill(
+    session: FakeSession, brokers: FakeBrokers
+) -> None:
+    await session.ensure_path(paths.TRASH)
+    await apply(session, Create(paths.trashed("gone"), b"?"))
+    ill = await only_ill(session, brokers)
+    assert (ill.kind, ill.what, ill.topic) == (IllKind.ZNODE_UNREADABLE, paths.trashed("gone"), "gone")
+    assert "LetheTrashUnreadable" in ill.remedy
+
+
 async def test_an_epoch_that_may_not_be_read_is_unseen(session: FakeSession, brokers: FakeBrokers) -> None:
     seen = await looked(forbidding(session, paths.CONTROLLER_EPOCH), brokers)
     assert [problem.where for problem in seen.unseen] == [paths.CONTROLLER_EPOCH]
@@ -187,7 +207,7 @@ async def test_a_reassignment_whose_origin_is_not_in_sync_is_left_to_a_person(
     "path, left",
     [
         (paths.debt(ABSENT, "gone", 5), [IllKind.ZNODE_UNREADABLE]),
-        (paths.trashed("gone"), []),
+        (paths.trashed("gone"), [IllKind.ZNODE_UNREADABLE]),
     ],
 )
 async def test_a_broker_that_a_debt_or_the_trash_may_name_keeps_its_configuration(
@@ -254,7 +274,7 @@ async def test_what_is_left_of_a_topic_in_the_trash_may_return(
     session: FakeSession, brokers: FakeBrokers, kind: IllKind
 ) -> None:
     await PLANTS[kind](session, brokers)
-    await session.ensure_path(paths.trashed("ghost" if kind is IllKind.CACHED_WITHOUT_TOPIC else "gone"))
+    await in_trash(session, **{"ghost" if kind is IllKind.CACHED_WITHOUT_TOPIC else "gone": ENTRY})
     assert kinds(await looked(session, brokers)) == []
     assert kinds(await looked(forbidding(session, paths.TRASH), brokers)) == [], "the trash is unseen"
 

@@ -54,6 +54,18 @@ async def test_a_topic_that_cannot_be_read_may_name_a_broker_that_is_away(sessio
     assert words.endswith(f"; {consequence})")
 
 
+async def test_an_entry_of_the_trash_that_cannot_be_understood_is_unseen_of_its_own_topic_alone(
+    session: FakeSession,
+) -> None:
+    await session.ensure_path(paths.TRASH)
+    await apply(session, Create(paths.trashed("other"), b"?"))
+    evidence = await gather_evidence(session, ["orders"], nothing_left)
+    assert explain(evidence, "orders").verdict is DeletionVerdict.GONE
+    evidence = await gather_evidence(session, ["other"], nothing_left)
+    assert explain(evidence, "other").verdict is DeletionVerdict.IN_TRASH
+    assert [where for where, _ in evidence.survey.problems] == [paths.trashed("other")]
+
+
 @pytest.mark.parametrize("rules, why", [("orders:24h", None), ("orders", "'orders' is not a pattern and a duration")])
 async def test_rules_of_the_trash_that_cannot_be_understood_hold_deletions(
     session: FakeSession, rules: str, why: str | None

@@ -304,6 +304,18 @@ async def test_only_the_entry_of_a_topic_that_is_in_the_trash_keeps_anything(ses
     assert blind.trashed == kept
 
 
+async def test_an_entry_of_the_trash_that_cannot_be_read_or_understood_is_a_problem(session: FakeSession) -> None:
+    await in_trash(session, hidden=ENTRY)
+    await apply(session, Create(paths.trashed("unclear"), b"?"))
+    shut = forbidding(session, paths.trashed("hidden"))
+    survey = await take_survey(shut, PLAINTEXT_REACH, ask=lambda _: knows_orders)
+    assert [where for where, _ in survey.problems] == [paths.trashed("hidden"), paths.trashed("unclear")]
+    assert survey.problems[0].what == "NO_AUTH"
+    about_one, _ = await read_tree(shut, ["unclear"])
+    assert [where for where, _ in about_one.problems] == [paths.trashed("unclear")], "nothing else is asked about"
+    assert [*about_one.unreadable_trash] == ["hidden", "unclear"]
+
+
 async def test_a_topic_that_comes_back_while_the_trash_is_read_is_in_motion(
     session: FakeSession, tmp_path: Path
 ) -> None:
