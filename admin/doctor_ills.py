@@ -22,6 +22,7 @@ from lethe.pipeline.report.remedies import remedy as remedy_of_finding
 from lethe.pipeline.report.values import Finding
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.findings import Reason
+from lethe.protocol.remedies import FIX
 from lethe.protocol.shell_words import for_shell, operand, option
 from lethe.protocol.vocabulary import BrokerId
 from lethe.survey.causes import ObservedCause, sentence, unblock
@@ -58,9 +59,8 @@ class IllTexts(NamedTuple):
     """The remedy where one of this kind cannot be repaired by `--fix`."""
 
 
-_FIX: Final = "lethe doctor --fix"
-_FIX_NAMED: Final = f"check that it is not wanted, then {_FIX} --only {{code}}"
-_DROPPED: Final = f"{_FIX}: the broker is told to drop it; or restart broker {{broker}}"
+_FIX_NAMED: Final = f"check that it is not wanted, then {FIX} --only {{code}}"
+_DROPPED: Final = f"{FIX}: the broker is told to drop it; or restart broker {{broker}}"
 _INTERNAL: Final = "restart broker {broker}: controllers leave ghosts of Kafka's internal topics alone"
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 _Z, _C, _P = RepairWay.ZNODES, RepairWay.CONTROL, RepairWay.PERSON
@@ -75,19 +75,19 @@ class IllKind(enum.Enum):
         _E,
         _Z,
         "the controller is not registered as a broker, so brokers cannot find it, and it may be gone",
-        f"see whether its process lives; {_FIX} removes /controller, and another broker is elected",
+        f"see whether its process lives; {FIX} removes /controller, and another broker is elected",
     )
     CONTROLLER_UNSTABLE = IllTexts(
         _E,
         _P,
         "control changes hands all the time: each controller fails on something that it reads",
-        f"repair the half-deleted topics and unreadable znodes: {_FIX}",
+        f"repair the half-deleted topics and unreadable znodes: {FIX}",
     )
     EPOCH_TOO_LOW = IllTexts(
         _E,
         _C,
         "most brokers have seen a higher controller epoch, and refuse every controller as stale",
-        f"{_FIX}: the epoch is raised above what brokers refuse",
+        f"{FIX}: the epoch is raised above what brokers refuse",
     )
     BROKER_REFUSES_EPOCH = IllTexts(
         _E,
@@ -104,14 +104,14 @@ class IllKind(enum.Enum):
     )
     # Topics and their deletion.
     HALF_DELETED_TOPIC = IllTexts(
-        _E, _C, Reason.HALF_DELETED_TOPIC.value, f"{_FIX}: its deletion is finished, as lethe rescue does"
+        _E, _C, Reason.HALF_DELETED_TOPIC.value, f"{FIX}: its deletion is finished, as lethe rescue does"
     )
     INCOMPLETE_TOPIC = IllTexts(_E, _P, Reason.INCOMPLETE_TOPIC.value)
     STATE_OUTSIDE_ASSIGNMENT = IllTexts(
         _E,
         _C,
         "the state names a leader or ISR member that has no replica of the partition",
-        f"{_FIX}: it is taken out of the ISR",
+        f"{FIX}: it is taken out of the ISR",
         "only brokers without a replica are in sync, and may have the only copy: make one of them a replica "
         "(lethe partitions reassign)",
     )
@@ -123,7 +123,7 @@ class IllKind(enum.Enum):
         CauseKind.DISABLED.value.remedy,
     )
     DELETIONS_PAUSED = IllTexts(_N, _P, "deletions are paused", CauseKind.RESUMPTION.value.remedy)
-    MARKER_WITHOUT_TOPIC = IllTexts(_W, _Z, Reason.MARKER_WITHOUT_TOPIC.value, _FIX)
+    MARKER_WITHOUT_TOPIC = IllTexts(_W, _Z, Reason.MARKER_WITHOUT_TOPIC.value, FIX)
     ORDER_FOR_LETHE = IllTexts(
         _W,
         _P,
@@ -144,18 +144,18 @@ class IllKind(enum.Enum):
         "lethe brokers settle {broker} has them deleted; so does lethe controller when it takes over",
     )
     # Requests to the controller.
-    REASSIGNMENT_WITHOUT_TOPIC = IllTexts(_W, _Z, Reason.REASSIGNMENT_WITHOUT_TOPIC.value, _FIX)
+    REASSIGNMENT_WITHOUT_TOPIC = IllTexts(_W, _Z, Reason.REASSIGNMENT_WITHOUT_TOPIC.value, FIX)
     REASSIGNMENT_TO_ABSENT_BROKER = IllTexts(
         _W,
         _Z,
         "the reassignment has not begun, and names a broker that is not registered",
-        f"start the broker, or {_FIX}: the request is withdrawn",
+        f"start the broker, or {FIX}: the request is withdrawn",
     )
     REASSIGNMENT_STUCK = IllTexts(
         _W,
         _C,
         "the reassignment adds a replica on a broker that is not registered, so it does not end",
-        f"start the broker, or {_FIX}: the reassignment is cancelled",
+        f"start the broker, or {FIX}: the reassignment is cancelled",
         "start the broker, or move the partition elsewhere (lethe partitions reassign): where it came from, no live "
         "broker is in sync",
     )
@@ -163,22 +163,22 @@ class IllKind(enum.Enum):
         _W,
         _Z,
         "no controller has taken the request, and it blocks the next one",
-        f"{_FIX}, then lethe partitions elect",
+        f"{FIX}, then lethe partitions elect",
     )
     NOTIFICATIONS_UNREAD = IllTexts(
         _W,
         _C,
         "no controller has read the notifications",
-        f"{_FIX}: a controller that takes over reads what they are about",
+        f"{FIX}: a controller that takes over reads what they are about",
     )
     REQUEST_FOR_LETHE = IllTexts(
         _W,
         _Z,
         "the request is for Lethe's controller, and none of Lethe's is active: it is carried out whenever one is",
-        f"have lethe controller take over, or {_FIX}: the request is withdrawn",
+        f"have lethe controller take over, or {FIX}: the request is withdrawn",
     )
     CONFIG_CHANGE_UNREADABLE = IllTexts(
-        _W, _Z, "the notification of changed settings cannot be understood, so brokers ignore or fail on it", _FIX
+        _W, _Z, "the notification of changed settings cannot be understood, so brokers ignore or fail on it", FIX
     )
     # What belongs to something that does not exist.
     CONFIG_WITHOUT_TOPIC = IllTexts(_N, _Z, Reason.CONFIG_WITHOUT_TOPIC.value, _FIX_NAMED)
@@ -204,7 +204,7 @@ class IllKind(enum.Enum):
         _DROPPED,
         _INTERNAL,
     )
-    IN_NO_CACHE = IllTexts(_E, _C, Reason.IN_NO_CACHE.value, f"{_FIX}: every broker is told of every topic")
+    IN_NO_CACHE = IllTexts(_E, _C, Reason.IN_NO_CACHE.value, f"{FIX}: every broker is told of every topic")
     # Disks.
     DIRECTORY_WITHOUT_TOPIC = IllTexts(_W, _P, Reason.DIRECTORY_WITHOUT_TOPIC.value)
     DIRECTORY_OF_OTHER_INCARNATION = IllTexts(_W, _P, Reason.DIRECTORY_OF_OTHER_INCARNATION.value)

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from lethe.protocol.remedies import ASKED_AGAIN, BRING_BACK, CLEAR_CACHE, IF_IT_LASTS, MEND, RAISE_PACE, THEN_ALL_GO
+from lethe.protocol import remedies
 from lethe.protocol.shell_words import for_shell, operand, option
 
 
@@ -69,12 +69,13 @@ class CauseKind(enum.Enum):
     CONFIGURATION = CauseTexts(
         "waits for the brokers' configuration{path} to be readable: the controller cannot tell whether topics may be "
         "deleted, and deletes none{since}{detail}",
-        f"{MEND}; then have the controller read it again: lethe controller-resign. {THEN_ALL_GO}",
+        f"{remedies.MEND}; then have the controller read it again: lethe controller-resign. {remedies.THEN_ALL_GO}",
     )
     CONFIGURATION_UNREAD = CauseTexts(
         "may wait for the brokers' configuration{path} to be readable{detail}: a Lethe controller that takes over now "
         "cannot tell whether topics may be deleted, and deletes none",
-        f"{MEND}; where a Lethe controller leads, have it read it again: lethe controller-resign. {THEN_ALL_GO}",
+        f"{remedies.MEND}; where a Lethe controller leads, have it read it again: lethe controller-resign. "
+        f"{remedies.THEN_ALL_GO}",
     )
     DISABLED = CauseTexts(
         "is not deleted because delete.topic.enable is false{place}{detail}: a controller drops its marker{since}",
@@ -94,7 +95,7 @@ class CauseKind(enum.Enum):
         "waits for a controller that deletes it: this one is here for other topics{since}",
         "nothing: another controller takes it up when this one gives control back",
     )
-    PACE = CauseTexts("waits for its turn: deletions are paced{since}{detail}", RAISE_PACE)
+    PACE = CauseTexts("waits for its turn: deletions are paced{since}{detail}", remedies.RAISE_PACE)
     READABLE_ZNODE = CauseTexts(
         "waits for its znode{path} to be readable{since}{detail}",
         "repair the znode, or have Lethe's controller delete it as it is: "
@@ -148,12 +149,12 @@ class CauseKind(enum.Enum):
     # Brokers.
     BROKER_TO_RETURN = CauseTexts(
         "waits for broker {broker}, which is not registered in ZooKeeper{since}",
-        BRING_BACK,
+        remedies.BRING_BACK,
     )
     CANNOT_BE_OWED = CauseTexts(
         "waits for broker {broker}, which is not registered in ZooKeeper and cannot owe its replicas: nothing "
         "would tell them from those of a later topic of this name{since}{detail}",
-        BRING_BACK,
+        remedies.BRING_BACK,
     )
     REGISTRATION_UNREADABLE = CauseTexts(
         "waits for broker {broker}, whose registration /brokers/ids/{broker} cannot be read or used{since}{detail}",
@@ -207,11 +208,11 @@ class CauseKind(enum.Enum):
     )
     ANSWER = CauseTexts(
         "waits for broker {broker}, which has been asked and has not answered{since}{detail}",
-        IF_IT_LASTS,
+        remedies.IF_IT_LASTS,
     )
     TOMBSTONE_ANSWER = CauseTexts(
         "waits for broker {broker} to confirm that its metadata cache has dropped the topic{since}{detail}",
-        IF_IT_LASTS,
+        remedies.IF_IT_LASTS,
     )
     TOMBSTONE_OF_SOME_BROKER = CauseTexts(
         "waits for a broker to confirm that its metadata cache has dropped the topic{since}",
@@ -231,7 +232,7 @@ class CauseKind(enum.Enum):
     )
     STILL_STORED = CauseTexts(
         "is still stored on broker {broker} ({partitions}), which is alive and answers",
-        ASKED_AGAIN,
+        remedies.ASKED_AGAIN,
     )
     # Going on.
     HELD = CauseTexts("is held back{detail}", "lethe explain {topic}")
@@ -258,7 +259,9 @@ class CauseKind(enum.Enum):
         "use the lethe that the controller runs",
     )
     # Left over.
-    CACHED = CauseTexts("is gone from ZooKeeper, but broker {broker} still shows it to clients{detail}", CLEAR_CACHE)
+    CACHED = CauseTexts(
+        "is gone from ZooKeeper, but broker {broker} still shows it to clients{detail}", remedies.CLEAR_CACHE
+    )
     TOMBSTONE_OWED = CauseTexts(
         "is gone from ZooKeeper, but broker {broker} has not confirmed that its metadata cache has dropped it"
         "{since}{detail}",
@@ -273,7 +276,10 @@ class CauseKind(enum.Enum):
         "is deleted; broker {broker} has yet to remove the bytes of{path}",
         "nothing: brokers remove them after log.segment.delete.delay.ms (file.delete.delay.ms)",
     )
-    ZNODE_LEFT = CauseTexts("is gone, but{path} still names it", "remove it from ZooKeeper if it is not needed")
+    CONFIG_LEFT = CauseTexts(
+        "is gone, but its settings{path} are left", f"check that they are not wanted, then {remedies.FIX_SETTINGS}"
+    )
+    ZNODE_LEFT = CauseTexts("is gone, but{path} still names it", remedies.FIX)
     TO_BE_OWED = CauseTexts(
         "does not wait for broker {broker}, which is not registered: it deletes it when it returns", ""
     )

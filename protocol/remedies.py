@@ -31,6 +31,13 @@ An empty broker acknowledges the deletion of replicas, because it has none. But 
 was on this broker id, the empty broker is elected leader, and the other replicas truncate to nothing.
 """
 
+FIX: Final = "lethe doctor --fix"
+"""For a znode that names no existing topic. The doctor writes only if that still holds, and saves a copy first. By hand
+the whole znode would go, such as `/admin/reassign_partitions` with the entries of living topics."""
+
+FIX_SETTINGS: Final = f"{FIX} --only config_without_topic"
+"""For settings of no existing topic: they may be wanted for one that is to be created."""
+
 CLEAR_CACHE: Final = (
     "restart broker {broker}: then it forgets the topic, which no change of Kafka's controllers brings about; or, "
     "without a restart, lethe rescue has it dropped; where Lethe's controller is active, lethe controller-resign: the "

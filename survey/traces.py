@@ -82,8 +82,8 @@ def _cause(finding: Leftover) -> ObservedCause | None:
             return None
         case Reason.NOT_RECLAIMED_YET:
             return ObservedCause(CauseKind.RECLAIMING, finding.broker, partitions, finding.what, detail=detail)
-        case Reason.CONFIG_WITHOUT_TOPIC | Reason.REASSIGNMENT_WITHOUT_TOPIC:
-            return ObservedCause(CauseKind.ZNODE_LEFT, path=finding.what, partitions=partitions)
+        case Reason.CONFIG_WITHOUT_TOPIC:
+            return ObservedCause(CauseKind.CONFIG_LEFT, path=finding.what)
         case _ if finding.broker is not None:
             return ObservedCause(CauseKind.STORED, finding.broker, partitions, finding.what, detail=detail)
         case _:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lethe.pipeline.report.values import Finding
 from lethe.protocol.findings import Reason
-from lethe.protocol.remedies import CLEAR_CACHE, CLEAR_OLD_INCARNATION, REMAKE_DIRECTORY
+from lethe.protocol.remedies import CLEAR_CACHE, CLEAR_OLD_INCARNATION, FIX_SETTINGS, REMAKE_DIRECTORY
 from lethe.protocol.shell_words import operand, option
 
 
@@ -50,8 +50,8 @@ def remedy(finding: Finding, seen_at: str | None = None) -> Remedy:
             return Remedy("A controller that takes over removes such entries.", _RESIGN)
         case Reason.CONFIG_WITHOUT_TOPIC:
             return Remedy(
-                "A new topic of that name would get it. Check it, then remove it.",
-                f'zookeeper-shell.sh "$LETHE_ZOOKEEPER_CONNECT" delete {what}',
+                "A new topic of that name would get it. Check that it is not wanted, then have it removed.",
+                FIX_SETTINGS,
             )
         case Reason.HALF_DELETED_TOPIC:
             does = "An active controller finishes it; this command shows what it waits for."

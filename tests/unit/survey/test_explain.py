@@ -518,6 +518,21 @@ def test_a_topic_in_the_trash_is_not_gone() -> None:
     assert line == f"orders is in the trash, which keeps its records: {words}"
 
 
+def test_znodes_that_are_left_over_are_removed_by_the_doctor_and_never_by_hand() -> None:
+    """By hand the whole of /admin/reassign_partitions would go, with what living topics move."""
+    there = evidence(topic=None, marked=False, reassigning={TopicPartition("orders", 0): (1,)})
+    tree = dataclasses.replace(there.survey.zookeeper, configured=("orders",))
+    found = explain(dataclasses.replace(there, survey=dataclasses.replace(there.survey, zookeeper=tree)), "orders")
+    assert [(cause.kind, cause.path, unblock(cause, "orders")) for cause in found.causes] == [
+        (
+            CauseKind.CONFIG_LEFT,
+            "/config/topics/orders",
+            "check that they are not wanted, then lethe doctor --fix --only config_without_topic",
+        ),
+        (CauseKind.ZNODE_LEFT, "/admin/reassign_partitions", "lethe doctor --fix"),
+    ]
+
+
 def test_nobody_is_told_to_bring_back_a_topic_whose_entry_cannot_be_understood() -> None:
     there = evidence(topic=None, marked=False)
     why = "znode /lethe/trash/orders cannot be understood: not JSON"

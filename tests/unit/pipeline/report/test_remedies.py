@@ -51,6 +51,14 @@ def test_the_runbook_leaves_leftovers_to_the_one_table() -> None:
     )
 
 
+def test_nobody_is_told_to_remove_a_znode_by_hand() -> None:
+    """The runbook says never. The doctor checks in the same write that no topic has come to exist, and keeps a copy."""
+    assert remedy(finding(Reason.CONFIG_WITHOUT_TOPIC.code)).command == (
+        f"lethe doctor --fix --only {Reason.CONFIG_WITHOUT_TOPIC.code}"
+    )
+    assert not any("zookeeper-shell" in (remedy(finding(reason.code)).command or "") for reason in Reason)
+
+
 def test_a_broker_without_a_directory_is_not_restarted_before_another_is_in_sync() -> None:
     """Alone in sync it would be elected with nothing, and the others cut down to that. The runbook says it alike."""
     found = remedy(finding(Reason.REPLICA_WITHOUT_DIRECTORY.code))
