@@ -8,6 +8,7 @@ from typing import Final
 
 from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
+from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted, listed
 from lethe.protocol.shell_words import operand
 from lethe.protocol.topic_names import suggestion
@@ -27,6 +28,8 @@ REMOTE_SEGMENTS: Final = (
     "segments in remote storage, which lethe does not look at: the leader of a partition deletes them with its "
     "replica; where a partition had no leader when the topic was marked, or its leader restarts before that, they stay"
 )
+_NOT_BROUGHT_BACK: Final = (CauseKind.MARKER_WITHOUT_TOPIC, CauseKind.NAME_RESERVED)
+"""There is no topic to bring back, or the request would be for another one, which is in the trash."""
 _EXITS: Final = {
     DeletionVerdict.GONE: Exit.NO,
     DeletionVerdict.UNSEEN: Exit.UNREACHABLE,
@@ -192,7 +195,15 @@ def _headline(evidence: Evidence, found: Explanation, similar: Sequence[str] = (
     said = [f"{sentence(cause, topic, now_ms)}: {unblock(cause, topic)}." for cause in found.causes[:MAX_CAUSES]]
     left = len(found.causes) - len(said)
     more = [f"… and {counted(left, 'more cause')} (--json has all)"] if left > 0 else []
-    return [*lines, *said, *more, *_tiered_one(found)]
+    return [*lines, *said, *more, *_held(found), *_tiered_one(found)]
+
+
+def _held(found: Explanation) -> list[str]:
+    """Return how a topic is kept whose deletion this controller has not begun. Another one may have begun it."""
+    if found.phase != "held" or any(cause.kind in _NOT_BROUGHT_BACK for cause in found.causes):
+        return []
+    keep = f"lethe topics undelete {operand(found.topic)}, which refuses where replicas may be gone"
+    return [f"Its phase is held: this controller has deleted no replica of it. To keep it: {keep}."]
 
 
 def _source_line(evidence: Evidence, found: Explanation) -> list[str]:

@@ -135,7 +135,8 @@ async def deletions_wait_for(dead: KafkaBroker, cluster: LocalCluster, session: 
 async def before(shell: Shell, session: ZooKeeperSession, version: str, advertised: bool) -> None:
     """What the page does while Lethe is in control: save a topic, and give a replica back that is on a controller."""
     assert "saved" in await shell("ls /admin/delete_topics")
-    await shell("delete /admin/delete_topics/saved")
+    undeleted = await Lethe(shell.connect)("topics", "undelete", "saved")
+    assert undeleted.code == 0, undeleted
     assert set((await topic_znodes.list_topics(session)).marked) == {*GOING, "held"}
     if not advertised:
         return

@@ -518,6 +518,29 @@ def test_a_topic_in_the_trash_is_not_gone() -> None:
     assert line == f"orders is in the trash, which keeps its records: {words}"
 
 
+@pytest.mark.parametrize(
+    "phase, kind, said",
+    [
+        ("held", CauseKind.RESUMPTION, True),
+        ("queued", CauseKind.RESUMPTION, False),
+        ("held", CauseKind.NAME_RESERVED, False),  # the request would be for the other topic of its name
+        ("held", CauseKind.MARKER_WITHOUT_TOPIC, False),  # there is nothing to bring back
+    ],
+)
+def test_the_text_says_whether_the_deletion_has_begun_and_how_the_topic_is_kept(
+    phase: str, kind: CauseKind, said: bool
+) -> None:
+    """A held topic may have begun under another controller: only the active one can tell, and refuses."""
+    reported = controller_report(ReportedReplica(kind, since_ms=5), phase=phase)
+    there = evidence(topic=None if kind is CauseKind.MARKER_WITHOUT_TOPIC else ORDERS, reported=reported)
+    lines = one(there, explain(there, "orders")).lines
+    keep = (
+        "Its phase is held: this controller has deleted no replica of it. To keep it: lethe topics undelete orders, "
+        "which refuses where replicas may be gone."
+    )
+    assert (keep in lines) is said
+
+
 def test_znodes_that_are_left_over_are_removed_by_the_doctor_and_never_by_hand() -> None:
     """By hand the whole of /admin/reassign_partitions would go, with what living topics move."""
     there = evidence(topic=None, marked=False, reassigning={TopicPartition("orders", 0): (1,)})
