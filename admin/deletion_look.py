@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from lethe.adapters.debts import DebtsRead, OpenDebt, read_znodes
@@ -23,11 +24,12 @@ from lethe.admin.topic_znodes import live_brokers
 from lethe.admin.trash import read_trash
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present, ReadOutcome
+from lethe.protocol.zookeeper.operations import Data, Exists, GetChildren, GetData, Present, ReadOutcome
 from lethe.protocol.zookeeper.znodes import MalformedZnode, TrashEntry, TrashPhase, decode_topic
 from lethe.survey.brokers import MAX_AT_ONCE_BRIEFLY, AskAbout, QueryScope, ask_all
 from lethe.survey.views import BrokerAnswers, BrokerFailure, BrokerPlace, LogDirView
-from lethe.survey.znodes import ZnodeUnreadable, data_of, stat_of
+from lethe.survey.znodes import ZnodeUnreadable, children_of, data_of, stat_of
+from lethe.survey.zookeeper import read_hosts
 
 
 async def targets(session: ZooKeeperSession, names: Sequence[str]) -> list[DeletionTarget]:
@@ -53,7 +55,28 @@ async def targets(session: ZooKeeperSession, names: Sequence[str]) -> list[Delet
         found.append(
             DeletionTarget(name, outcome.stat.czxid, znode.topic_id, tuple(sorted(brokers)), tuple(znode.assignments))
         )
-    return found
+    return await _with_possible_hosts(session, found)
+
+
+async def _with_possible_hosts(session: ZooKeeperSession, found: list[DeletionTarget]) -> list[DeletionTarget]:
+    """Add to the topics with unknown brokers those that other topics name: no other znode tells which brokers there
+    are."""
+    unclear = {target.name for target in found if not target.brokers}
+    if not unclear:
+        return found
+    hosts: Sequence[int] = ()
+    unread: tuple[UnseenZnode, ...] = ()
+    (listed,) = await session.read([GetChildren(paths.BROKER_TOPICS)])
+    try:
+        names = children_of(listed, paths.BROKER_TOPICS) or ()
+        hosts, problems = await read_hosts(session, [name for name in names if name not in unclear])
+        unread = tuple(UnseenZnode(*problem) for problem in problems)
+    except ZnodeUnreadable as unseen:
+        unread = (UnseenZnode(unseen.path, unseen.reason),)
+    return [
+        replace(target, possible_hosts=tuple(hosts), unread_hosts=unread) if target.name in unclear else target
+        for target in found
+    ]
 
 
 async def look(
@@ -74,7 +97,7 @@ async def look(
     debts = await _debts(session, told, wanted)
     progress = []
     for target, mark, topic in zip(wanted, outcomes[::2], outcomes[1::2], strict=True):
-        unseen_znodes: list[UnseenZnode] = []
+        unseen_znodes = [*target.unread_hosts]
         znode = _stat(topic, paths.topic(target.name), unseen_znodes)
         marker = _stat(mark, paths.delete_topic(target.name), unseen_znodes)
         czxid = None if znode is None else znode.stat.czxid
@@ -176,7 +199,10 @@ class BrokersSeen:
         return tuple(broker for broker, topics in self._stored.items() if target.name in topics)
 
     def absent(self, target: DeletionTarget) -> tuple[int, ...]:
-        return tuple(broker for broker in target.brokers if broker not in self._registered)
+        return self._absent(target.brokers)
+
+    def _absent(self, brokers: Sequence[int]) -> tuple[int, ...]:
+        return tuple(broker for broker in brokers if broker not in self._registered)
 
     def failed_log_dirs(self, target: DeletionTarget) -> tuple[FailedLogDir, ...]:
         return tuple(
@@ -207,7 +233,9 @@ class BrokersSeen:
             if not is_recreated and (not target.brokers or answer.broker in target.brokers):
                 yield from _unseen_log_dirs(answer)
         if not is_recreated:
-            for broker in self.absent(target):
+            # Without any registered broker they are among the "any broker" above.
+            possible = self._absent(target.possible_hosts) if self._registered else ()
+            for broker in (*self.absent(target), *possible):
                 if (why := why_absent(broker)) is not None:
                     yield UnseenPlace(broker, BrokerPlace.LOGS, BrokerFailure.ABSENT, why)
 

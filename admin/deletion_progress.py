@@ -14,6 +14,8 @@ topic with something unseen is not done, even if nothing of it was seen.
     unseen  yes      any                    is_left
     no      unseen   clean, all seen        is_blind
     no      no       broker 3 caches it     is_left
+    no      no       clean, 3 is absent     none of these: 3 may return; also where the topic's brokers are not known,
+                                            such as with a marker alone, and 3 has replicas of another topic
     no      no       clean, all seen        is_done
     no      no       clean, 3 refuses       is_blind: waiting does not help
     no      no       clean, 3 is silent     none of these: 3 may answer later
@@ -46,8 +48,12 @@ class DeletionTarget:
     czxid: int | None
     topic_id: TopicId | None
     brokers: tuple[int, ...]
-    """Those with a replica, sorted."""
+    """Those with a replica, sorted; empty where that is not known."""
     partitions: tuple[int, ...]
+    possible_hosts: tuple[int, ...] = ()
+    """Where `brokers` is not known: those with a replica of any other topic, sorted."""
+    unread_hosts: tuple[UnseenZnode, ...] = ()
+    """Where `brokers` is not known: other topics that cannot be read, so that `possible_hosts` may lack brokers."""
 
 
 class UnseenPlace(NamedTuple):
@@ -66,7 +72,8 @@ class UnseenPlace(NamedTuple):
 
 
 class UnseenZnode(NamedTuple):
-    """A znode whose existence ZooKeeper does not tell. Waiting does not help."""
+    """A znode that cannot be read: of the topic, or of others, which tell where its replicas may be. Waiting does not
+    help."""
 
     path: str
     why: str

@@ -61,8 +61,9 @@ def state_of(progress: TopicDeletionProgress) -> State:
 # --- marking ------------------------------------------------------------------------------------------------------
 
 
-def marking_lines(outcomes: Sequence[Outcome], detail: Detail) -> tuple[str, ...]:
-    """Return lines about the marks. Problems come last, and are shown with every detail."""
+def marking_lines(outcomes: Sequence[Outcome], detail: Detail, alone: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return lines about the marks; `alone` are topics without a znode. Problems come last, and are shown with every
+    detail."""
     problems = [outcome.problem for outcome in outcomes if outcome.problem is not None]
     fine = [outcome for outcome in outcomes if outcome.problem is None]
     lines: list[str] = []
@@ -72,6 +73,8 @@ def marking_lines(outcomes: Sequence[Outcome], detail: Detail) -> tuple[str, ...
         for was_done in (True, False):
             if names := [outcome.name for outcome in fine if outcome.was_done is was_done]:
                 lines.append(_marked(names, was_done=was_done))
+    if alone and detail is not Detail.QUIET:
+        lines.append(_marker_alone(alone))
     return (*lines, *problem_lines(problems, detail))
 
 
@@ -87,6 +90,14 @@ def _marked(names: Sequence[str], *, was_done: bool) -> str:
     return state_line(names, state)
 
 
+def _marker_alone(names: Sequence[str]) -> str:
+    says = "`lethe explain` says what brokers may still have."
+    if len(names) == 1:
+        return f"Topic {names[0]} has no znode: at most its marker is left, which a controller drops. {says}"
+    having, shown = counted(len(names), "topic has", "topics have"), listed(names, SHOWN_NAMES)
+    return f"{having} at most markers left, which a controller drops, and no znodes: {shown}. {says}"
+
+
 def state_line(names: Sequence[str], state: str) -> str:
     """Return `Topic orders is STATE.`, or how many topics are, with some of their names."""
     if len(names) == 1:
@@ -94,12 +105,25 @@ def state_line(names: Sequence[str], state: str) -> str:
     return f"{counted(len(names), 'topic is', 'topics are')} {state}: {listed(names, SHOWN_NAMES)}."
 
 
-def marking_answer(outcomes: Sequence[Outcome], detail: Detail) -> Answer:
-    """Return the answer without --wait, or after failed marks."""
+def marking_answer(outcomes: Sequence[Outcome], detail: Detail, alone: Sequence[str] = ()) -> Answer:
+    """Return the answer without --wait, or after failed marks; `alone` are topics without a znode."""
     data: list[JsonValue] = [
-        {"topic": o.name, "marked": o.problem is None, "was_marked": o.was_done, "problem": o.problem} for o in outcomes
+        {
+            "topic": o.name,
+            "marked": o.problem is None,
+            "was_marked": o.was_done,
+            "problem": o.problem,
+            "znode": o.name not in alone,
+        }
+        for o in outcomes
     ]
-    return Answer(data, marking_lines(outcomes, detail), exit=exit_of(outcomes))
+    named = {outcome.name for outcome in outcomes}
+    data += [
+        {"topic": name, "marked": None, "was_marked": None, "problem": None, "znode": False}
+        for name in alone
+        if name not in named
+    ]
+    return Answer(data, marking_lines(outcomes, detail, alone), exit=exit_of(outcomes))
 
 
 # --- waiting ------------------------------------------------------------------------------------------------------

@@ -363,9 +363,10 @@ async def deletion(
         for line in (await held_back(session)).lines():
             note(f"note: {line}")
     failed = [outcome for outcome in outcomes if outcome.problem is not None]
+    alone = [target.name for target in wanted if target.czxid is None]
     if ask is None or failed:
-        return marking_answer(outcomes, detail)
-    for line in marking_lines(outcomes, detail):
+        return marking_answer(outcomes, detail, alone)
+    for line in marking_lines(outcomes, detail, alone):
         note(line)
     quiet = not show_progress or detail is Detail.QUIET
     with progress_display(quiet=quiet, total=len(wanted)) as display:

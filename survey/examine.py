@@ -40,7 +40,7 @@ from lethe.survey.evidence import (
     ProtectedTopics,
     UnreadableSetting,
 )
-from lethe.survey.views import LogDirSource, LogDirView, Problem, Survey, ZooKeeperTree
+from lethe.survey.views import LogDirSource, LogDirView, Survey, ZooKeeperTree
 from lethe.survey.znodes import ZnodeUnreadable, data_of
 from lethe.survey.zookeeper import read_hosts, read_names, read_tree
 
@@ -75,10 +75,7 @@ async def gather_evidence(
     if any(name not in tree.topics and name not in all_marked for name in topics):
         others = [name for name in before.topics if name not in wanted]
         hosts, unread = await read_hosts(session, others)
-        unknown = (
-            Problem(where, f"{what}; a broker that only this topic names is not known") for where, what in unread
-        )
-        tree = replace(tree, other_hosts=hosts, problems=(*tree.problems, *unknown))
+        tree = replace(tree, other_hosts=hosts, problems=(*tree.problems, *unread))
     marked = tuple(name for name in topics if name in all_marked)
     marked_since, changed_at = await _times(session, marked, tree)
     ordered = await _ordered(session, marked, tree)

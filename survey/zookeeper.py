@@ -107,8 +107,8 @@ async def read_cluster_id(session: ZooKeeperSession) -> str | None:
 async def read_hosts(
     session: ZooKeeperSession, topics: Sequence[str]
 ) -> tuple[tuple[BrokerId, ...], tuple[Problem, ...]]:
-    """Return the brokers with replicas of these topics, by id, and the topics that cannot be read or understood: any
-    broker may have their replicas."""
+    """Return the brokers with replicas of these topics, by id, and the topics that cannot be read or understood, each
+    with what follows from that."""
     outcomes = await session.read([GetData(paths.topic(name)) for name in topics]) if topics else ()
     reader = ZnodeDecoder()
     znodes = (reader.noted(partial(topic_of, found, name)) for name, found in zip(topics, outcomes, strict=True))
@@ -116,7 +116,10 @@ async def read_hosts(
     for znode in znodes:
         for assignment in () if znode is None else znode.assignments.values():
             hosts.update(assignment.replicas)
-    return tuple(BrokerId(broker) for broker in sorted(hosts)), tuple(reader.problems)
+    unread = (
+        Problem(where, f"{what}; a broker that only this topic names is not known") for where, what in reader.problems
+    )
+    return tuple(BrokerId(broker) for broker in sorted(hosts)), tuple(unread)
 
 
 async def read_tree(

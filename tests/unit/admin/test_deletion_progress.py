@@ -249,9 +249,35 @@ async def test_without_ids_a_new_incarnation_settles_it(session: FakeSession) ->
 async def test_only_a_mark_was_left(session: FakeSession) -> None:
     await apply(session, Create(paths.delete_topic("ghost"), None))
     wanted = await targets(session, ["ghost"])
-    assert wanted == [DeletionTarget("ghost", None, None, (), ())]
+    assert wanted == [DeletionTarget("ghost", None, None, (), (), possible_hosts=(1, 2, 3))]
     progress = await seen(session, wanted, Brokers())
-    assert (progress.is_done, progress.is_given_up, progress.waits_for) == (False, False, "the controller")
+    assert (progress.is_done, progress.is_given_up, progress.absent) == (False, False, ())
+    assert progress.waits[0] == "the controller"
+
+
+async def test_where_only_a_mark_was_left_any_absent_broker_may_have_replicas(session: FakeSession) -> None:
+    """Its znode was removed by hand. Broker 3 is not registered and has replicas of another topic."""
+    await apply(session, Create(paths.delete_topic("ghost"), None))
+    wanted = await targets(session, ["ghost"])
+    await apply(session, Delete(paths.delete_topic("ghost")))
+    progress = await seen(session, wanted, Brokers())
+    assert (progress.is_left, progress.is_done, progress.is_settled) == (False, False, False)
+    assert progress.waits == ("a look at the log directories of broker 3 (it is not registered)",)
+    await register(session, 3)
+    assert (await seen(session, wanted, Brokers())).is_done
+
+
+async def test_where_only_a_mark_was_left_a_topic_that_cannot_be_read_may_name_a_broker(session: FakeSession) -> None:
+    await register(session, 3)
+    await apply(session, Create(paths.delete_topic("ghost"), None), Create(paths.topic("foreign"), b"<xml/>"))
+    wanted = await targets(session, ["ghost"])
+    await apply(session, Delete(paths.delete_topic("ghost")))
+    progress = await seen(session, wanted, Brokers())
+    assert (progress.is_done, progress.is_blind) == (False, True)
+    assert "a broker that only this topic names is not known" in progress.waits_for
+    hidden = forbidding(session, paths.BROKER_TOPICS)
+    progress = await seen(session, await targets(hidden, ["ghost"]), Brokers())
+    assert (progress.is_done, progress.unseen_znodes) == (False, (UnseenZnode(paths.BROKER_TOPICS, "NO_AUTH"),))
 
 
 async def test_a_topic_that_cannot_be_read_can_still_be_watched(session: FakeSession) -> None:

@@ -103,6 +103,31 @@ async def test_a_mark_without_a_topic_can_be_waited_for(cluster: FakeSession) ->
     assert await selected(cluster, ["ghost"], if_exists=False, confirm=None) == ("ghost",)
 
 
+async def test_a_mark_without_a_topic_is_said(cluster: FakeSession) -> None:
+    await apply(cluster, Create(paths.delete_topic("ghost"), None))
+    words = "at most its marker is left, which a controller drops. `lethe explain` says what brokers may still have."
+    answer = await deletion(cluster, ["ghost", "orders"])
+    assert answer.lines == (
+        "Topic orders is marked for deletion.",
+        f"Topic ghost has no znode: {words}",
+    )
+    assert answer.data == [
+        {"topic": "orders", "marked": True, "was_marked": False, "problem": None, "znode": True},
+        {"topic": "ghost", "marked": None, "was_marked": None, "problem": None, "znode": False},
+    ]
+    assert (await deletion(cluster, ["ghost"], detail=Detail.QUIET)).lines == ()
+
+
+async def test_a_mark_without_a_topic_is_not_deleted_while_a_broker_is_away(cluster: FakeSession) -> None:
+    """It may have the topic's replicas: nothing in ZooKeeper says where they were."""
+    await apply(cluster, Create(paths.delete_topic("ghost"), None), Delete(paths.broker_id(2)))
+    stage = Stage(cluster, topic="ghost", completes={1: "ghost"})
+    answer = await deletion(cluster, ["ghost"], ask=stage, timeout_ms=600)
+    assert answer.exit is Exit.UNREACHABLE
+    assert answer.lines[0].startswith("0 of 1 topic deleted")
+    assert "a look at the log directories of broker 2 (it is not registered)" in str(answer.tables[1].rows)
+
+
 async def test_marking(cluster: FakeSession) -> None:
     first = await deletion(cluster, ["orders"])
     assert first.lines == ("Topic orders is marked for deletion.",)
