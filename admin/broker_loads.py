@@ -144,10 +144,24 @@ class ClusterLoad:
 
     @property
     def missing(self) -> list[BrokerLoad]:
-        """Brokers that assignments or debts name and that are not registered, by id."""
+        """Brokers that assignments, debts or topics in the trash name and that are not registered, by id."""
         known = {*self.views.brokers, *self.unreadable}
-        named = sorted({*self.loads, *self.debts} - known)
+        trashed = {
+            broker
+            for view in self.trash
+            if view.entry is not None and view.entry.phase is TrashPhase.TRASHED
+            for saved in view.entry.partitions.values()
+            for broker in saved.replicas
+        }
+        named = sorted({*self.loads, *self.debts, *trashed} - known)
         return [self.loads.get(broker) or BrokerLoad(broker) for broker in named]
+
+    @property
+    def trash_problems(self) -> tuple[tuple[str, str], ...]:
+        """Where the trash could not be read or understood, and why."""
+        listing = () if self.trash_unseen is None else ((paths.TRASH, str(self.trash_unseen)),)
+        entries = ((paths.trashed(view.name), view.problem) for view in self.trash if view.problem is not None)
+        return (*listing, *entries)
 
     @property
     def silent(self) -> list[int]:

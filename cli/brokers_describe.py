@@ -8,6 +8,7 @@ import typer
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.broker_loads import BrokerLoad, ClusterLoad, look_at_brokers
+from lethe.admin.broker_replacement import LOOK_AGAIN, empty_broker_verdict
 from lethe.admin.controller_identity import ControllerIdentity
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer, Table
@@ -74,7 +75,7 @@ async def broker_description(
             lines = [missing_line(load or BrokerLoad(number))]
     lines += [line for line in (debts_line(seen, number),) if line is not None] + unseen_debts_lines(seen)
     lines += _partitions(load or BrokerLoad(number))
-    lines += _replaceable(seen, load or BrokerLoad(number))
+    lines += _replaceable(seen, number)
     answers = seen.answers.get(number)
     tables: tuple[Table, ...] = ()
     if answers is not None:
@@ -133,34 +134,15 @@ def _partitions(load: BrokerLoad) -> list[str]:
     return lines
 
 
-def _replaceable(seen: ClusterLoad, load: BrokerLoad) -> list[str]:
+def _replaceable(seen: ClusterLoad, number: int) -> list[str]:
     """Say whether an empty broker may replace it."""
-    trashed = seen.only_here_in_trash(load.broker)
-    lines = [f"\tIn sync on no other live broker: {listed(load.only_here)}"] if load.only_here else []
-    if trashed:
-        lines.append(f"\tIn the trash, and in sync on no other live broker: {listed(trashed)}")
-    if load.perhaps_only_here:
-        lines.append(
-            "\tMarked, in sync on no other live broker, and whether the deletion has begun is not known: "
-            f"{listed(load.perhaps_only_here)}"
-        )
-    if load.only_here or trashed:
+    found = empty_broker_verdict(seen, number)
+    lines = [f"\t{each[:1].upper()}{each[1:]}" for each in found.depends]
+    if found.is_allowed:
+        return [*lines, f"\tAn empty broker may take the id {number}: no living partition depends on its disks."]
+    if found.is_allowed is False:
         lead = "it may lead them with nothing, and cut others to that"
-        return [*lines, f"\tNO EMPTY BROKER may take the id {load.broker}: {lead}."]
-    if unknown := _unknown(seen, load):
-        return [
-            *lines,
-            f"\tWhether an empty broker may take the id {load.broker} is not known: see topics {listed(unknown)}",
-        ]
-    if seen.trash_unseen is not None:
-        return [f"\tWhether an empty broker may take the id {load.broker} is not known: {seen.trash_unseen}"]
-    if load.broker in seen.views.brokers:
-        return ["\tNo living partition depends on its disks; look again once it is stopped."]
-    return [f"\tAn empty broker may take the id {load.broker}: no living partition depends on its disks."]
-
-
-def _unknown(seen: ClusterLoad, load: BrokerLoad) -> list[str]:
-    """Return the topics of which it is not known whether they depend on its disks."""
-    unseen = {partition.topic for partition in (*load.unseen, *load.perhaps_only_here)}
-    unread = [name for name in seen.views.there.names if name in seen.views.problems or name in unseen]
-    return [*unread, *seen.unread_in_trash]
+        return [*lines, f"\tNO EMPTY BROKER may take the id {number}: {lead}."]
+    if found.unknown == LOOK_AGAIN:
+        return [*lines, f"\t{LOOK_AGAIN[:1].upper()}{LOOK_AGAIN[1:]}."]
+    return [*lines, f"\tWhether an empty broker may take the id {number} is not known: {found.unknown}"]

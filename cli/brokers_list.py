@@ -37,7 +37,7 @@ def list_brokers(
 ) -> None:
     """List brokers: what they lead, follow and store, and ids that assignments name although nobody is registered.
 
-    Exit code 3 where a broker did not answer, or debts could not be read.
+    Exit code 3 where a broker did not answer, or debts or the trash could not be read.
     """
 
     async def command() -> Answer:
@@ -59,9 +59,9 @@ async def broker_list(
         *(missing_line(load) for load in seen.missing),
         *(line for number in seen.debts if (line := debts_line(seen, number)) is not None),
         *unseen_debts_lines(seen),
-        *(f"{where}: {problem}" for where, problem in seen.views.problems.items()),
+        *(f"{where}: {problem}" for where, problem in (*seen.views.problems.items(), *seen.trash_problems)),
     ]
-    problems = (*seen.views.problems.items(), *seen.debts_unseen)
+    problems = (*seen.views.problems.items(), *seen.debts_unseen, *seen.trash_problems)
     table = Table(COLUMNS, tuple(_row(seen, number) for number in numbers))
     body: dict[str, JsonValue] = {
         "controller": seen.acting.broker_id,
@@ -71,7 +71,7 @@ async def broker_list(
         "missing": [broker_json(seen, load.broker) for load in seen.missing],
         "problems": [{"where": where, "what": problem} for where, problem in problems],
     }
-    is_unseen = seen.silent or seen.debts_unseen or seen.acting.problem is not None
+    is_unseen = seen.silent or seen.debts_unseen or seen.trash_problems or seen.acting.problem is not None
     code = Exit.UNREACHABLE if is_unseen else Exit.OK
     return Answer(body, tuple(lines), (table,) if numbers else (), code)
 

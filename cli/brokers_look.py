@@ -12,6 +12,7 @@ from lethe.admin.broker_loads import (
     BrokerLoad,
     ClusterLoad,
 )
+from lethe.admin.broker_replacement import empty_broker_verdict
 from lethe.cli.broker_access import reach_from
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
@@ -87,6 +88,7 @@ def broker_json(seen: ClusterLoad, number: int) -> dict[str, JsonValue]:
     """Return all data about one broker, registered or not."""
     broker, load, answers = seen.views.brokers.get(number), seen.loads.get(number), seen.answers.get(number)
     load = load or BrokerLoad(number)
+    empty = empty_broker_verdict(seen, number)
     data: dict[str, JsonValue] = {
         "id": number,
         "registered": broker is not None or number in seen.unreadable,
@@ -96,6 +98,8 @@ def broker_json(seen: ClusterLoad, number: int) -> dict[str, JsonValue]:
         "leads": load.leads,
         "follows": load.follows,
         "not_in_sync": len(load.lagging),
+        "may_be_replaced_by_empty": empty.is_allowed,
+        "why_not_replaced_by_empty": [*empty.reasons],
         "only_here": len(load.only_here),
         "perhaps_only_here": len(load.perhaps_only_here),
         "only_here_in_trash": [*seen.only_here_in_trash(number)],

@@ -201,7 +201,48 @@ async def replaceable(session: FakeSession, phase: str | None = None) -> tuple[i
         return ControllerReport({"orders": ReportedTopic("orders", phase=phase)})
 
     answer = await broker_description(session, 9, None, ask)
+    demand_same_verdict(answer)
     return _data(answer)["only_here"], answer.lines[-1]
+
+
+def demand_same_verdict(answer: Answer) -> None:
+    """A script that reads the JSON learns what the text says."""
+    said, data = answer.lines[-1], _data(answer)
+    allowed = True if "An empty broker may" in said else False if "NO EMPTY BROKER" in said else None
+    assert data["may_be_replaced_by_empty"] is allowed
+    assert bool(data["why_not_replaced_by_empty"]) is (allowed is not True)
+
+
+async def test_the_json_says_of_every_broker_whether_an_empty_one_may_replace_it(cluster: FakeSession) -> None:
+    for number in (1, 2, 3, 9):
+        demand_same_verdict(await broker_description(cluster, number, None))
+    await apply(cluster, SetData(paths.partition_state("bills", 2), b"{", -1))
+    unclear = await broker_description(cluster, 3, None)
+    demand_same_verdict(unclear)
+    assert _data(unclear)["why_not_replaced_by_empty"] == ["see topics bills"]
+    listed = _data(await broker_list(cluster, None))
+    found = [each["may_be_replaced_by_empty"] for each in (*listed["brokers"], *listed["missing"])]
+    assert found == [None, False, None, True], "the last copy of bills-1 is on 2; nothing of bills is on 9"
+
+
+async def test_a_broker_whose_registration_cannot_be_understood_may_run(cluster: FakeSession) -> None:
+    await apply(cluster, Create(paths.broker_id(9), b"{"))
+    answer = await broker_description(cluster, 9, None)
+    assert answer.lines[-1] == "\tNo living partition depends on its disks; look again once it is stopped."
+    assert _data(answer)["may_be_replaced_by_empty"] is None
+
+
+async def test_the_list_has_what_the_trash_names_and_what_of_it_is_unseen(cluster: FakeSession) -> None:
+    await in_trash(cluster, precious=replace(ENTRY, partitions={0: SavedPartition((12,), 12, 0, (12,))}))
+    missing = {each["id"]: each for each in _data(await broker_list(cluster, None))["missing"]}
+    assert (missing[12]["may_be_replaced_by_empty"], missing[12]["only_here_in_trash"]) == (False, ["precious"])
+    await apply(cluster, SetData(paths.trashed("precious"), b"?", -1))
+    for session, where in ((cluster, paths.trashed("precious")), (forbidding(cluster, paths.TRASH), paths.TRASH)):
+        answer = await broker_list(session, None)
+        assert [problem["where"] for problem in _data(answer)["problems"]] == [where]
+        assert answer.exit is Exit.UNREACHABLE
+        assert any(line.startswith(f"{where}: ") for line in answer.lines)
+        assert {each["may_be_replaced_by_empty"] for each in _data(answer)["brokers"]} <= {None, False}
 
 
 async def test_marked_topics_depend_on_a_broker_where_they_are_kept(last_copy: FakeSession) -> None:
