@@ -32,6 +32,11 @@ class ControllerIdentity:
         return not (self.is_absent or self.is_lethe or self.problem is not None)
 
     @property
+    def may_be_lethe(self) -> bool | None:
+        """`is_lethe`; None where the controller is unseen."""
+        return None if self.problem is not None else self.is_lethe
+
+    @property
     def text(self) -> str:
         if self.problem is not None:
             return f"the active controller is unseen: {self.problem}"

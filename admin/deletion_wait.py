@@ -26,6 +26,8 @@ class DeletionWaitResult:
     logs_ms: dict[str, int] = field(default_factory=dict)
     why: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What each topic that is still marked waits for, and the remedy, in the words of `lethe explain`."""
+    is_lethe: bool | None = None
+    """A controller of Lethe's is active, which has debts settled; None: unseen."""
     places: dict[str, None] = field(default_factory=dict)
     """Caches and logs of brokers that were not clean, or not seen, at least once; znodes that were not seen."""
     has_znodes: bool = True

@@ -65,7 +65,7 @@ async def broker_list(
     table = Table(COLUMNS, tuple(_row(seen, number) for number in numbers))
     body: dict[str, JsonValue] = {
         "controller": seen.acting.broker_id,
-        "controller_is_lethe": None if seen.acting.problem is not None else seen.acting.is_lethe,
+        "controller_is_lethe": seen.acting.may_be_lethe,
         "controller_problem": seen.acting.problem,
         "brokers": [broker_json(seen, number) for number in numbers],
         "missing": [broker_json(seen, load.broker) for load in seen.missing],

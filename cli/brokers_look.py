@@ -57,7 +57,7 @@ def debts_line(seen: ClusterLoad, number: int) -> str | None:
     if owing is None:
         return None
     is_registered = number in seen.views.brokers or number in seen.unreadable
-    is_lethe = None if seen.acting.problem is not None else seen.acting.is_lethe
+    is_lethe = seen.acting.may_be_lethe
     then = settling_text(number, is_registered=is_registered, is_lethe=is_lethe)
     forget = f"lethe brokers forget {number}" if is_lethe else f"lethe rescue --forget {number}"
     never = "" if is_registered else f". If it never returns: {forget}"

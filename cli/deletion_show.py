@@ -13,7 +13,7 @@ from lethe.admin.refusal import Exit
 from lethe.cli.answer import Answer, Table
 from lethe.protocol.counting import counted, listed
 from lethe.protocol.journal import JsonValue
-from lethe.survey.debts import by_broker, debt_json
+from lethe.survey.debts import by_broker, debt_json, settling_text
 
 SHOWN_NAMES: Final = 3
 SHOWN_PROBLEMS: Final = 20
@@ -147,7 +147,8 @@ def waiting_answer(waited: DeletionWaitResult, detail: Detail) -> Answer:
     deleted = states.count(State.DELETED) + states.count(State.OWED)
     lines = [f"{deleted} of {asked} deleted after {waited.elapsed_ms / 1000:.1f} s"]
     lines += [
-        f"broker {owing.broker} owes {owing.text}: it deletes them when it returns"
+        f"broker {owing.broker} owes {owing.text}: "
+        f"{settling_text(owing.broker, is_registered=False, is_lethe=waited.is_lethe)}"
         for owing in by_broker(debt for progress in waited.progress for debt in progress.owed)
     ]
     if trashed := states.count(State.TRASHED):

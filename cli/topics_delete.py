@@ -17,6 +17,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.candidates_plan import AT_ONCE, MAX_AGE_DAYS, CandidateDeletionRequest
 from lethe.admin.candidates_read import candidates_table
+from lethe.admin.controller_identity import acting_controller
 from lethe.admin.debt_forecast import forecast
 from lethe.admin.deletion_look import look, targets
 from lethe.admin.deletion_plan_look import NO_ORDERS, mark_as_planned
@@ -373,5 +374,6 @@ async def deletion(
         waited = await wait_until_gone(
             functools.partial(look, session, ask), wanted, timeout_ms=timeout_ms, display=display
         )
+    waited.is_lethe = (await acting_controller(session)).may_be_lethe
     waited.why = await why_waiting(session, [each.name for each in waited.progress if each.is_marked], ask)
     return waiting_answer(waited, detail)

@@ -280,9 +280,7 @@ class CauseKind(enum.Enum):
         "is gone, but its settings{path} are left", f"check that they are not wanted, then {remedies.FIX_SETTINGS}"
     )
     ZNODE_LEFT = CauseTexts("is gone, but{path} still names it", remedies.FIX)
-    TO_BE_OWED = CauseTexts(
-        "does not wait for broker {broker}, which is not registered: it deletes it when it returns", ""
-    )
+    TO_BE_OWED = CauseTexts("does not wait for broker {broker}, which is not registered: it will owe what it has", "")
     BROKER_GIVEN_UP = CauseTexts(
         "does not wait for broker {broker}, which is given up: once its debts are written off, nothing deletes what it "
         "has",

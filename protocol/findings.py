@@ -55,7 +55,7 @@ class Reason(enum.Enum):
     DIRECTORY_OF_OTHER_INCARNATION = "the directory is of an earlier topic of that name"
     DIRECTORY_NOT_ASSIGNED = "the topic exists, but has no such replica on this broker"
     NOT_RECLAIMED_YET = "deleted, its bytes are not removed yet"
-    DIRECTORY_OWED = "the broker owes its deletion: the controller has it deleted when the broker is back"
+    DIRECTORY_OWED = "the broker owes its deletion: Lethe's controller has it deleted when the broker is back"
     STRAY_DIRECTORY = "quarantined by the broker: it could not identify the topic of these bytes"
     REPLICA_WITHOUT_DIRECTORY = "the replica is assigned to this live broker, which has no directory for it"
 

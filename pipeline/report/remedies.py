@@ -83,7 +83,8 @@ def _pending(reason: Reason, broker: int | None) -> Remedy:
     if reason is Reason.NOT_RECLAIMED_YET:
         return Remedy("The broker removes it after log.segment.delete.delay.ms (file.delete.delay.ms).")
     return Remedy(
-        "The controller has it deleted when the broker is back. If that never comes back, give up what it owes.",
+        "Lethe's controller has it deleted when the broker is back; under Kafka's, lethe brokers settle does. If the "
+        "broker never comes back, give up what it owes.",
         None if broker is None else f"lethe brokers forget {broker}",
     )
 

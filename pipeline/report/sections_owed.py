@@ -25,7 +25,7 @@ def owed(report: Report) -> Section:
     open_debts = sum(row.open or 0 for row in found.brokers.shown)
     counts = [f"{number(open_debts)} open", *(f"{number(many)} {how}" for how, many in found.closed.items())]
     debts = count(open_debts + sum(found.closed.values()), "debt")
-    lead = f"{debts}: {', '.join(counts)}. A broker deletes what it owes of a deleted topic when it returns."
+    lead = f"{debts}: {', '.join(counts)}. Lethe's controller has it deleted when the broker returns."
     has_debts = bool(open_debts or found.closed)
     brokers = [_brokers(found), details("Show each open debt", _debts(found))] if open_debts else []
     return Section(
