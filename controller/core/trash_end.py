@@ -61,8 +61,8 @@ def forbidden(context: Context, name: str) -> str | None:
 
 
 def purge(step: StepContext, requests: Mapping[str, int | None], *, paced: bool = True) -> None:
-    """Mark these topics of the trash for deletion, when their turn comes if that is `paced`. With each topic the version
-    of the request for it, if any."""
+    """Mark these topics of the trash for deletion, in their turn if that is `paced`. With each topic the version of the
+    request for it, if any."""
     memory = step.context.cluster.trash
     ready = {name: version for name, version in requests.items() if _may_be_marked(step, name, version)}
     chosen: Mapping[str, int | None] = ready
