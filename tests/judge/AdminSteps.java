@@ -18,6 +18,7 @@ import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.CreatePartitionsOptions;
 import org.apache.kafka.clients.admin.CreateTopicsOptions;
 import org.apache.kafka.clients.admin.CreateTopicsResult;
+import org.apache.kafka.clients.admin.DeleteTopicsOptions;
 import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
@@ -69,12 +70,21 @@ public class AdminSteps {
         switch (name) {
             case "create" -> create(admin, rest, new CreateTopicsOptions());
             case "check-create" -> create(admin, rest, new CreateTopicsOptions().validateOnly(true));
+            case "create-once" -> create(admin, rest, new CreateTopicsOptions().retryOnQuotaViolation(false));
             case "delete" -> show(admin.deleteTopics(rest).topicNameValues());
+            case "delete-once" -> {
+                DeleteTopicsOptions options = new DeleteTopicsOptions().retryOnQuotaViolation(false);
+                show(admin.deleteTopics(rest, options).topicNameValues());
+            }
             case "delete-ids" -> {
                 List<Uuid> ids = rest.stream().map(Uuid::fromString).collect(Collectors.toList());
                 show(admin.deleteTopics(TopicCollection.ofTopicIds(ids)).topicIdValues());
             }
             case "grow" -> show(admin.createPartitions(growths(rest)).values());
+            case "grow-once" -> {
+                CreatePartitionsOptions options = new CreatePartitionsOptions().retryOnQuotaViolation(false);
+                show(admin.createPartitions(growths(rest), options).values());
+            }
             case "check-grow" -> {
                 CreatePartitionsOptions options = new CreatePartitionsOptions().validateOnly(true);
                 show(admin.createPartitions(growths(rest), options).values());

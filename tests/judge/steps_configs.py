@@ -110,6 +110,18 @@ QUOTAS: Final = (
     _config(*_IP, _ALTER, "--delete-config", "connection_creation_rate"),
     _admin("quotas", note="all are deleted", shows=r"quotas: \{\}"),
 )
+MUTATIONS: Final = (
+    _admin("set-quota", "client-id=judge", "controller_mutation_rate=0.01", note="one change in 100 s"),
+    _admin("quotas", note="on changes", shows=r"controller_mutation_rate=0\.01"),
+    _admin("create-once", "quota@1.2,2.1,1.3", note="the last one that the bucket lets through"),
+    _admin("create-once", "quota-more@1", note="above the quota"),
+    _admin("grow-once", "quota:4", note="above the quota"),
+    _admin("check-create", "quota-more@1", note="costs nothing"),
+    _admin("delete-once", "quota", note="above the quota"),
+    _admin("set-quota", "client-id=judge", "controller_mutation_rate=", note="no quota any more"),
+    _admin("quotas", note="on changes no more", shows=r"quotas: \{\}"),
+    _admin("delete-once", "quota", "quota-more", note="the quota is gone, and one was not made above the quota"),
+)
 SCRAM: Final = (
     _config(*_USER, _ALTER, "--add-config", _SCRAM),
     _config(*_USER, "--describe", note="with a SCRAM credential"),
@@ -152,4 +164,4 @@ SECURITY: Final = (
     _admin("create-token"),
     _admin("tokens"),
 )
-STEPS: Final = (*TOPICS, *BROKERS, *QUOTAS, *SCRAM, *SECURITY)
+STEPS: Final = (*TOPICS, *BROKERS, *QUOTAS, *MUTATIONS, *SCRAM, *SECURITY)
