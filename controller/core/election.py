@@ -9,7 +9,7 @@ Candidates are tried in assignment order, and the new ISR keeps the order of the
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from lethe.protocol.vocabulary import (
@@ -131,9 +131,15 @@ def _with_the_same_isr(
     return Elected(_raised(current, leader, current.isr, controller_epoch, current.recovery_state))
 
 
-def without_foreign_isr_members(assignment: ReplicaAssignment, current: LeaderAndIsr) -> LeaderAndIsr:
-    """Return the leadership with assigned replicas only, in the ISR and as leader; unchanged if none is in the ISR."""
+def without_foreign_isr_members(
+    assignment: ReplicaAssignment, current: LeaderAndIsr, hosts_nothing: Collection[int] = ()
+) -> LeaderAndIsr:
+    """Return the leadership with assigned replicas only, in the ISR and as leader; unchanged if none is in the ISR.
+
+    `hosts_nothing`: advertised controllers, which are no replicas although brokers have assigned some to them."""
     replicas = assignment.replicas
+    if hosts_nothing:
+        replicas = tuple(broker for broker in replicas if broker not in hosts_nothing)
     for broker in current.isr:
         if broker not in replicas:
             break

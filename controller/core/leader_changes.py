@@ -61,7 +61,7 @@ from lethe.controller.core.tasks_requests import RemoveForeignIsrMembers
 from lethe.controller.core.topic import Partition
 from lethe.controller.core.transitions import PartitionState
 from lethe.protocol.kafka.config_values import parse_boolean
-from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     Data,
@@ -284,7 +284,7 @@ def shrink(step: StepContext, task: ShrinkIsr) -> None:
             for number, partition, leader_and_isr in topic.leaders(bits):
                 key = (partition.assignment, leader_and_isr, gone)
                 if key not in known:
-                    known[key] = _shrunk(*key, cluster.epoch)
+                    known[key] = _shrunk(*key, cluster)
                 if (shrunk := known[key]) is not None:
                     mine[number] = shrunk
         if mine:
@@ -296,13 +296,13 @@ def shrink(step: StepContext, task: ShrinkIsr) -> None:
 
 
 def _shrunk(
-    assignment: ReplicaAssignment, current: LeaderAndIsr, gone: tuple[int, ...], epoch: ControllerEpoch
+    assignment: ReplicaAssignment, current: LeaderAndIsr, gone: tuple[int, ...], cluster: ClusterState
 ) -> LeaderAndIsr | None:
-    """Return the leadership without these replicas and without foreign ISR members; None if nothing changes."""
-    # Remove foreign ISR members first, so that the last member of the ISR is a replica.
-    known = election.without_foreign_isr_members(assignment, current)
-    shrunk = election.shrunk(known, election.as_assigned(assignment, gone), epoch)
-    return election.raised(known, epoch) if shrunk is None and known is not current else shrunk
+    """Return the leadership without these replicas; None if nothing changes. Who is no replica goes first."""
+    controllers = tuple(filter(cluster.is_advertised, cluster.advertised_controllers))
+    known = election.without_foreign_isr_members(assignment, current, controllers)
+    shrunk = election.shrunk(known, election.as_assigned(assignment, gone), cluster.epoch)
+    return election.raised(known, cluster.epoch) if shrunk is None and known is not current else shrunk
 
 
 def on_isr_shrunk(step: StepContext, task: IsrShrunk, outcomes: Sequence[GroupOutcome]) -> None:

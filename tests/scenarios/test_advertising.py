@@ -19,7 +19,7 @@ from lethe.protocol.kafka.to_controller import (
     ControlledShutdownResponse,
 )
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
-from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from tests.fakes.one_controller import CONTROLLER_ID, Loss, OneController
@@ -188,6 +188,25 @@ def test_where_every_broker_has_a_replica_the_next_broker_gets_the_controllers()
     world.start_broker(2)
     world.run()
     assert world.context.cluster.topics["orders"].partitions[0].assignment.target == (1, 2)
+
+
+def test_controller_that_a_leader_counts_as_in_sync_does_not_outlive_the_leader_in_the_isr() -> None:
+    """An agent cannot tell it from a broker (seed 4002119). It has no records: nobody could ever lead again."""
+    world = listed(1)
+    world.create_topic("orders", (1, SELF))
+    world.run()
+    state = LeaderAndIsr(1, 0, (1, SELF), world.context.cluster.epoch, 0)
+    world.write(SetData(paths.partition_state("orders", 0), znodes.encode_state(state), ANY_VERSION))
+    changes = znodes.encode_isr_change([TopicPartition("orders", 0)])
+    world.write(Create(paths.isr_change_notification(), changes, sequential=True))
+    world.run()
+    assert led(world, "orders") == (1, 0, (1, SELF))
+    world.stop_broker(1)
+    world.run()
+    assert led(world, "orders") == (-1, 1, (1,))
+    world.start_broker(1)
+    world.run()
+    assert led(world, "orders") == (1, 2, (1,))
 
 
 def test_a_topic_on_nothing_but_the_controller_waits_for_the_first_broker() -> None:
