@@ -23,7 +23,7 @@ from lethe.admin.broker_loads import BrokerLoad, ClusterLoad, look_at_brokers, n
 from lethe.admin.marked_topics import AskController, MarkedFate
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
 from lethe.admin.refusal import Refusal
-from lethe.admin.standing_requests import may_stand, named_when_lost
+from lethe.admin.standing_requests import EARLY, may_stand, named_when_lost
 from lethe.admin.topic_znodes import demand_zookeeper_controller
 from lethe.protocol.counting import counted, listed, plural
 from lethe.protocol.journal import JsonValue
@@ -227,6 +227,8 @@ async def forget(
     """Request that the controller forgets the broker, and return its answer. A request that is not answered in time, or
     before `stopping` is set, is withdrawn."""
     await ensure_roots(session, (paths.LETHE, paths.FORGET))
+    if stopping is not None and stopping.is_set():
+        return Outcome(str(broker), f"broker {broker}: {EARLY}")
     with named_when_lost([paths.forget(broker)]):
         requested = await _request(session, broker)
         if requested.problem is not None:

@@ -22,6 +22,7 @@ from lethe.adapters.zookeeper.interface import SessionLost
 T = TypeVar("T")
 Say = Callable[[str], None]
 
+EARLY: Final = "the command was interrupted before it wrote the request"
 WITHDRAWAL_LIMIT_S: Final = 5.0
 
 

@@ -13,7 +13,7 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controller_identity import acting_controller
 from lethe.admin.outcomes import MAX_ATTEMPTS, Outcome, given_up, is_conflict, outcome_of
 from lethe.admin.refusal import Refusal
-from lethe.admin.standing_requests import Say, may_stand, named_when_lost, until_interrupted
+from lethe.admin.standing_requests import EARLY, Say, may_stand, named_when_lost, until_interrupted
 from lethe.admin.topic_znodes import demand_zookeeper_controller, list_topics
 from lethe.admin.trash import TrashView, read_trash
 from lethe.protocol.topic_names import close_names, suggestion
@@ -45,7 +45,6 @@ from lethe.survey.znodes import ZnodeUnreadable, data_of, read_data
 
 POLL_MS: Final = 50
 _OTHERS: Final = "another process has withdrawn the request"
-_EARLY: Final = "the command was interrupted before it wrote the request"
 
 
 async def undelete(
@@ -116,7 +115,7 @@ async def _answers(
     """Write the requests, and wait for the answers; withdraw those that are not answered in time."""
     settled: dict[str, Outcome] = {}
     for name, request in requests.items():
-        begun = Outcome(name, f"topic {name}: {_EARLY}") if interrupted.is_set() else None
+        begun = Outcome(name, f"topic {name}: {EARLY}") if interrupted.is_set() else None
         begun = begun or await _request(session, name, request)
         if begun.problem is not None:
             settled[name] = begun
@@ -244,7 +243,9 @@ async def _withdraw(session: ZooKeeperSession, name: str, wanted: TopicRequest, 
     outcome = await session.multi([Delete(paths.request(name), 0)])
     if isinstance(outcome, MultiFailed) and outcome.error in (ZkError.NO_NODE, ZkError.BAD_VERSION):
         return None
-    withdrawn = f"the controller has not answered within {waited_s:.3g} s, and the request is withdrawn"
+    # Only the end of a stay has to wait for the pace of deletions.
+    turn = ", perhaps since deletions have a pace" if wanted.action is RequestedAction.PURGE else ""
+    withdrawn = f"the controller has not answered within {waited_s:.3g} s{turn}, and the request is withdrawn"
     done = outcome_of(name, outcome, act="withdraw the request", done="the request was withdrawn")
     if done.problem is None:
         return Outcome(name, f"topic {name}: {withdrawn}")

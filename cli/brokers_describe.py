@@ -61,11 +61,12 @@ async def broker_description(
     """Return all data about one broker. Raises Refusal where nothing names it."""
     seen = await look_at_brokers(session, ask=ask, only=(number,), ask_controller=ask_controller)
     load = seen.loads.get(number)
-    is_named = number in seen.unreadable or number in seen.debts or bool(seen.only_here_in_trash(number))
+    is_named = number in seen.unreadable or any(each.broker == number for each in seen.missing)
     if load is None and not is_named:
         ids = ", ".join(map(str, sorted({*seen.views.brokers, *seen.unreadable}))) or "none"
         raise Refusal(
-            f"broker {number} is not registered, and neither assignments nor debts name it (registered: {ids})"
+            f"broker {number} is not registered, and neither assignments, debts nor the trash name it (registered: "
+            f"{ids})"
         )
     code = Exit.OK
     lines = _registration(seen, number)

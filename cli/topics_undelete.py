@@ -48,7 +48,8 @@ async def bringing_back(session: ZooKeeperSession, names: Sequence[str], *, time
     interrupted = asyncio.Event()
     outcomes = await undelete(session, names, timeout_ms=timeout_ms, interrupted=interrupted, say=note)
     back = [each.name for each in outcomes if each.problem is None]
-    left = {view.name: view for view in await wait_until_restored(session, back, timeout_ms=timeout_ms)}
+    limit_ms = 0 if interrupted.is_set() else timeout_ms
+    left = {view.name: view for view in await wait_until_restored(session, back, timeout_ms=limit_ms)}
     lines = []
     for each in outcomes:
         entry = before.get(each.name)

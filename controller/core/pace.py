@@ -8,8 +8,8 @@ it; the topics behind it wait too, so that none is overtaken for ever. The order
                                                    5 s later, when the debt is paid, the small one
 
 Not held: topics whose deletion had begun under another controller (their marker says so: `pausing`), as their turn had
-come; and unreadable topics, which are not in service anyway. Topics in the trash pay before they leave it (`afford`),
-when nothing is in the line: a marked topic is in service until its turn, and they are not.
+come; and unreadable topics, which are not in service anyway. Topics in the trash pay before they leave it
+(`wait_to_leave_ms`), when nothing is in the line: a marked topic is in service until its turn, and they are not.
 
 The size of a topic is what DescribeLogDirs says of its replicas on registered brokers; it is asked for while a limit on
 bytes is set. A size is unknown where a broker does not answer in time, or does not list a replica. Then only the limit
@@ -18,7 +18,7 @@ on topics counts for this topic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -36,8 +36,8 @@ from lethe.protocol.vocabulary import BrokerId
 
 MIN_WAIT_MS: Final = 100
 """Deletions begin at most ten times a second, so that each time several share their requests."""
-BEHIND_THE_LINE_MS: Final = 1_000
-"""How often topics in the trash whose time is over look whether the line is empty."""
+TURN_LOOK_MS: Final = 1_000
+"""How often topics in the trash whose time is over look whether their turn has come."""
 SIZE_WAIT_MS: Final = 5_000
 """How long sizes are waited for."""
 TOPICS_PER_QUESTION: Final = 500
@@ -117,23 +117,20 @@ def _pay(step: StepContext, pacing: Pacing, limits: PaceLimits, names: dict[str,
     return turn
 
 
-def afford(step: StepContext, sizes: Mapping[str, int]) -> tuple[dict[str, None], int]:
-    """Return those of these topics that may leave the trash now, and pay for them; and in how many ms the next one may.
+def wait_to_leave_ms(step: StepContext, size: int) -> int:
+    """Return when a topic in the trash may ask again whether its turn has come; 0: it has, and the topic has paid.
 
-    `sizes`: bytes of each, as far as they are known."""
+    `size`: its bytes, as far as they are known. The limits may change meanwhile, so it asks once a second at least."""
     pacing, limits = step.context.cluster.pacing, step.context.pace
     if limits.is_nothing:
-        return dict.fromkeys(sizes), 0
+        return 0
     if pacing.line:
-        return {}, BEHIND_THE_LINE_MS
+        return TURN_LOOK_MS
     _fill(pacing, limits, step.now_ms)
-    able: dict[str, None] = {}
-    for name, size in sizes.items():
-        if wait_ms := _wait_ms(pacing, limits, size):
-            return able, max(MIN_WAIT_MS, wait_ms)
-        _take(pacing, limits, size)
-        able[name] = None
-    return able, 0
+    if wait_ms := _wait_ms(pacing, limits, size):
+        return min(max(MIN_WAIT_MS, wait_ms), TURN_LOOK_MS)
+    _take(pacing, limits, size)
+    return 0
 
 
 def _fill(pacing: Pacing, limits: PaceLimits, now_ms: int) -> None:

@@ -21,7 +21,7 @@ from typing import Final
 
 from lethe.controller.core import pace, protection, trash
 from lethe.controller.core.context import Context
-from lethe.controller.core.deletion_memory import DISABLED, PROTECTED
+from lethe.controller.core.deletion_memory import DISABLED, PROTECTED, DeletionProblem
 from lethe.controller.core.holding import drop_markers
 from lethe.controller.core.mutation import enter_partition_state, set_first_replica_states
 from lethe.controller.core.step_context import StepContext
@@ -48,6 +48,9 @@ from lethe.protocol.zookeeper.operations import Create, Data, Delete, GetData, O
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 from lethe.protocol.zookeeper.znodes import DeletionOrders, RequestedAction, TopicRequest, TrashEntry, TrashPhase
 
+TURN: Final = (
+    "its turn has not come: deletions have a pace (lethe.deletion.topics.per.second, lethe.deletion.bytes.per.second)"
+)
 VERSION_BYTES: Final = 20_000
 """How much of the write may raise the states' data versions. ZooKeeper keeps the last 500 writes in memory, and a
 thousand topics may end at once."""
@@ -64,46 +67,80 @@ def purge(step: StepContext, requests: Mapping[str, int | None], *, paced: bool 
     """Mark these topics of the trash for deletion, in their turn if that is `paced`. With each topic the version of the
     request for it, if any."""
     memory = step.context.cluster.trash
-    ready = {name: version for name, version in requests.items() if _may_be_marked(step, name, version)}
-    chosen: Mapping[str, int | None] = ready
-    if paced:
-        able, wait_ms = pace.afford(step, {name: memory.seen_bytes(name) for name in ready})
-        chosen = {name: version for name, version in ready.items() if name in able}
-        for name in (name for name in ready if name not in able):
-            memory.topics[name].end_requested, memory.topics[name].retry_at_ms = ready[name], step.now_ms + wait_ms
-    for name in chosen:
-        memory.topics[name].is_asked, memory.topics[name].end_requested = True, None
+    chosen: dict[str, int | None] = {}
+    wait_ms = 0
+    for name, version in requests.items():
+        found = memory.in_phase(name, TrashPhase.TRASHED)
+        if found is None or found.is_asked or (version is None and found.is_requested):
+            continue
+        must_pay = paced and not found.has_paid
+        # Those behind the first that has to wait are not judged: thousands may wait, and ask every second.
+        if not (must_pay and wait_ms) and not _may_be_marked(step, name, version):
+            continue
+        if must_pay and (wait_ms := wait_ms or pace.wait_to_leave_ms(step, memory.seen_bytes(name))):
+            _wait_for_turn(found, version, step.now_ms, wait_ms)
+            continue
+        chosen[name] = version
+        found.is_asked, found.end_requested, found.has_paid = True, None, found.has_paid or paced
     if chosen:
-        step.read((GetData(paths.config_topic(name)) for name in chosen), PurgedSettingsRead(chosen))
+        reads = (read for name in chosen for read in (GetData(paths.config_topic(name)), GetData(paths.request(name))))
+        step.read(reads, PurgedSettingsRead(chosen))
     trash.arm(step)
 
 
+def _wait_for_turn(found: TrashedTopic, version: int | None, now_ms: int, wait_ms: int) -> None:
+    found.end_requested, found.retry_at_ms = version, now_ms + wait_ms
+    if found.problem is None or found.problem.what != TURN:
+        found.problem = DeletionProblem.met(found.problem, TURN, now_ms)
+
+
 def on_settings_read(step: StepContext, task: PurgedSettingsRead, outcomes: Sequence[ReadOutcome]) -> None:
-    """Write the markers."""
+    """Write the markers, unless a request has become another one since it was read."""
     memory = step.context.cluster.trash
     groups: list[tuple[Operation, ...]] = []
     ends: dict[str, PurgedEnd] = {}
-    for (name, version), outcome in zip(task.requests.items(), outcomes, strict=True):
+    changed = False
+    for (name, version), settings_read, request in zip(
+        task.requests.items(), outcomes[::2], outcomes[1::2], strict=True
+    ):
         found = memory.in_phase(name, TrashPhase.TRASHED)
         if found is None:
             continue
         found.is_asked = False
-        if _may_be_marked(step, name, version):
-            end, settings = _end(step.context, found, name, version), _settings(step, found, name, outcome)
+        if version is not None and not _is_asked_for(name, version, found.entry, request):
+            changed = True
+        elif _may_be_marked(step, name, version):
+            end, settings = _end(step.context, found, name, version), _settings(step, found, name, settings_read)
             groups.append((*end, *settings))
             ends[name] = PurgedEnd(version, len(end), has_settings=bool(settings))
     if groups:
         step.write(groups, TopicsPurged(ends, step.now_ms))
+    if changed:
+        step.context.tasks.append(ReadTopicRequests())
+
+
+def _is_asked_for(name: str, version: int, entry: TrashEntry, request: ReadOutcome) -> bool:
+    """Return whether the request still asks for this end: another one in its place has the same version."""
+    if not isinstance(request, Data) or request.stat.version != version:
+        return False
+    try:
+        asked = znodes.decode_topic_request(name, request.data)
+    except znodes.MalformedZnode:
+        return False
+    return asked == TopicRequest(RequestedAction.PURGE, entry.topic_id)
 
 
 def _may_be_marked(step: StepContext, name: str, version: int | None) -> bool:
-    found = step.context.cluster.trash.in_phase(name, TrashPhase.TRASHED)
+    context = step.context
+    found = context.cluster.trash.in_phase(name, TrashPhase.TRASHED)
     if found is None or found.is_asked or (version is None and found.is_requested):
         return False
-    if (why := forbidden(step.context, name)) is not None:
+    why = forbidden(context, name)
+    if why is None and version is None and name in context.cluster.quarantined_topics:
+        why = trash.NAME_IS_TAKEN
+    if why is not None:
         trash.put_off(step, name, PURGING, why)
-        return False
-    return True
+    return why is None
 
 
 def _end(context: Context, found: TrashedTopic, name: str, version: int | None) -> tuple[Operation, ...]:

@@ -50,6 +50,8 @@ class TrashedTopic:
     they are read."""
     end_requested: int | None = None
     """The version of a request for its end, which waits for its turn."""
+    has_paid: bool = False
+    """Its turn has come under the pace of deletions; its end may fail and be tried again."""
     frozen_version: int | None = None
     """On the way in: the version of the settings with which retention is off; None: it is not, or not known."""
     frozen_again: FrozenAgain | None = None

@@ -2,7 +2,7 @@
 
 the topic's time is over, and                      it
 -------------------------------------------------  -----------------------------------------------------------------
-deletions have a pace                              stays in the trash until its turn; a request brings it back meanwhile
+deletions have a pace                              stays in the trash until its turn; a request brings it back
 the controller dies when it has left               is deleted by the next one, whatever holds other marked topics
 deletion is disabled by then                       is in service again, and brokers that stayed up follow its leader
 its name is used again                             has nothing to do with the new topic
@@ -22,12 +22,21 @@ from lethe.protocol.kafka.admin import DeletableTopic, DeleteTopicsRequest, Dele
 from lethe.protocol.kafka.control import LeaderAndIsrRequest
 from lethe.protocol.vocabulary import LEADER_NONE
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Delete
-from lethe.protocol.zookeeper.znodes import TrashPhase
+from lethe.protocol.zookeeper.operations import Create, Delete
+from lethe.protocol.zookeeper.znodes import RequestedAction, TopicRequest, TrashPhase, encode_topic_request
 from tests.fakes.one_controller import OneController
-from tests.scenarios.plot import causes, cluster, is_gone, led, with_topic
+from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, with_topic
 from tests.scenarios.test_pause import pause, resume
-from tests.scenarios.test_trash import DAY_MS, FREEZE_MS, dies_as_it_leaves, phase_of, purge, state_written, trashed
+from tests.scenarios.test_trash import (
+    DAY_MS,
+    FREEZE_MS,
+    dies_as_it_leaves,
+    made_by_another,
+    phase_of,
+    purge,
+    state_written,
+    trashed,
+)
 from tests.scenarios.test_undelete_marked import request
 
 ONE_A_SECOND = PaceLimits(1_000, 0)
@@ -107,6 +116,55 @@ def test_marked_topics_go_first() -> None:
     assert (is_gone(world, "b"), phase_of(world)) == (True, TrashPhase.TRASHED)
     world.advance(1_000)
     assert is_gone(world, "orders")
+
+
+def test_topic_that_cannot_leave_pays_once_and_stands_in_nobodys_way() -> None:
+    """Another topic has the name of the first: its end is refused as long as it has."""
+    world = trashed(with_topic(with_topic(cluster(), "orders", (1, 2)), "visits", (2, 3)), "orders", "visits")
+    paced(world, turn_taken=False)
+    made_by_another(world)
+    world.run()
+    world.advance(DAY_MS)
+    assert is_gone(world, "visits")
+    for name in ("a", "b", "c"):
+        with_topic(world, name, (1, 2))
+        world.mark(name)
+        world.run()
+        world.advance(1_000)
+        assert is_gone(world, name)
+    world.advance(60_000)
+    assert phase_of(world) is TrashPhase.TRASHED
+
+
+def test_limits_that_are_raised_hold_at_once_for_what_waits_in_the_trash() -> None:
+    world = paced(trashed())
+    world.context.config = replace(world.context.config, pace=PaceLimits(1, 0))
+    purge(world)
+    world.advance(2_000)
+    assert phase_of(world) is TrashPhase.TRASHED, "a topic in a thousand seconds"
+    world.context.config = replace(world.context.config, pace=PaceLimits())
+    world.advance(1_000)
+    assert is_gone(world, "orders")
+
+
+def test_it_says_that_it_waits_for_its_turn() -> None:
+    world = paced(trashed())
+    purge(world)
+    found = world.context.cluster.trash.topics["orders"]
+    assert found.problem is not None
+    assert found.problem.what.startswith("its turn has not come")
+    assert refusals(world, "topic/orders") == []
+
+
+def test_request_to_bring_it_back_is_not_taken_for_the_one_that_it_has_replaced() -> None:
+    """Both have the same version. The turn comes before the controller has read the new one."""
+    world = paced(trashed())
+    purge(world)
+    path = paths.request("orders")
+    world.write(Delete(path), Create(path, encode_topic_request(TopicRequest(RequestedAction.UNDELETE))))
+    world.advance(1_000)
+    assert led(world, "orders") is not None
+    assert not world.exists(path)
 
 
 # --- the next controller ------------------------------------------------------------------------------------------

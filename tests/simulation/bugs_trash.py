@@ -271,7 +271,7 @@ def end_unknown_after_failover() -> AbstractContextManager[object]:
 
 def trash_has_no_pace() -> AbstractContextManager[object]:
     """Any number of topics may leave the trash at once."""
-    return everywhere(pace.afford, lambda step, sizes: (dict.fromkeys(sizes), 0))
+    return everywhere(pace.wait_to_leave_ms, lambda step, size: 0)
 
 
 ALL = (
