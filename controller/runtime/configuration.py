@@ -91,7 +91,7 @@ CONTROLLER: Final = (
         PropertyKind.TEXT,
         "0",
         "How many deletions may begin in a second; a number such as `20` or `0.5`. The others wait in service, in "
-        "the order of their markers. 0: no limit.",
+        "the order of their markers, and behind them in the trash those whose time there is over. 0: no limit.",
     ),
     Property(
         BYTES_PER_SECOND,
