@@ -41,6 +41,7 @@ from lethe.controller.core.trash_frozen import decoded
 from lethe.controller.core.trash_memory import TrashedTopic
 from lethe.controller.core.trash_out import next_state, refuse, topic_creates, version_bytes, version_writes
 from lethe.controller.core.trash_settings import restored
+from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal_trash import EXPIRED, GAVE_WAY, PURGED
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.config_writes import config_operations
@@ -48,9 +49,7 @@ from lethe.protocol.zookeeper.operations import Create, Data, Delete, GetData, O
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 from lethe.protocol.zookeeper.znodes import DeletionOrders, RequestedAction, TopicRequest, TrashEntry, TrashPhase
 
-TURN: Final = (
-    "its turn has not come: deletions have a pace (lethe.deletion.topics.per.second, lethe.deletion.bytes.per.second)"
-)
+TURN: Final = CauseKind.PACE.value.sentence.format(since="", detail="")
 VERSION_BYTES: Final = 20_000
 """How much of the write may raise the states' data versions. ZooKeeper keeps the last 500 writes in memory, and a
 thousand topics may end at once."""
@@ -132,9 +131,6 @@ def _is_asked_for(name: str, version: int, entry: TrashEntry, request: ReadOutco
 
 def _may_be_marked(step: StepContext, name: str, version: int | None) -> bool:
     context = step.context
-    found = context.cluster.trash.in_phase(name, TrashPhase.TRASHED)
-    if found is None or found.is_asked or (version is None and found.is_requested):
-        return False
     why = forbidden(context, name)
     if why is None and version is None and name in context.cluster.quarantined_topics:
         why = trash.NAME_IS_TAKEN

@@ -152,7 +152,7 @@ def test_it_says_that_it_waits_for_its_turn() -> None:
     purge(world)
     found = world.context.cluster.trash.topics["orders"]
     assert found.problem is not None
-    assert found.problem.what.startswith("its turn has not come")
+    assert found.problem.what.startswith("waits for its turn")
     assert refusals(world, "topic/orders") == []
 
 
