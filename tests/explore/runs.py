@@ -38,8 +38,11 @@ TRASH: Final = (
     Run(_ABSENCE, Scene(trash=True)),
     Run(_ABSENCE, Scene(owe=True, gone=True, trash=True)),
     Run(_ABSENCE, Scene(owe=True, gone=True, purge=True)),
+    Run(_ABSENCE, Scene(owe=True, trash=True)),
+    Run(_ABSENCE, Scene(owe=True, purge=True)),
+    Run(_CRASH, Scene(owe=True, away=True, trash=True)),
 )
-"""The trash with one fault; where broker 2 stays away, its deletion is owed."""
+"""The trash with one fault; where broker 2 is away at the end of the stay, its deletion is owed."""
 
 LONG: Final = (
     *SHORT,
