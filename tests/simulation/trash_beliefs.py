@@ -76,12 +76,12 @@ def problems_with_write(context: Context, knowledge: Knowledge, operations: Sequ
             yield f"puts {name} into the trash, and knows that deletions are paused"
 
 
-def leave_in_their_turn(context: Context, operations: Sequence[Operation]) -> list[str]:
-    """Topics that leave the trash to be deleted; one that gives way for a full disk does not wait for its turn."""
+def leave_to_be_deleted(operations: Sequence[Operation]) -> list[str]:
+    """Return the topics that leave the trash by these operations to be deleted. No run has a limit for full disks
+    (`trash_free_percent`), so each of them waits for its turn."""
     created = dict.fromkeys(each.path for each in operations if isinstance(each, Create))
-    giving = context.cluster.trash.disks.giving
-    names = [name for name in map(paths.topic_of, created) if name is not None and paths.delete_topic(name) in created]
-    return [name for name in names if giving is None or giving.topic != name]
+    names = map(paths.topic_of, created)
+    return [name for name in names if name is not None and paths.delete_topic(name) in created]
 
 
 def problems_with_leaders(cluster: Cluster, context: Context, send: Send) -> Iterator[str]:
