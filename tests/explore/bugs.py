@@ -16,7 +16,7 @@ from lethe.protocol.kafka.errors import ErrorCode
 from tests.explore.actions import Bounds, Scene
 from tests.simulation import bugs_control, bugs_deletion, bugs_trash
 from tests.simulation.planted import Bug
-from tests.simulation.planting import everywhere, method
+from tests.simulation.planting import everywhere
 
 
 def debts_unwritten() -> AbstractContextManager[object]:
@@ -49,11 +49,6 @@ def inherited_mark_trusted() -> AbstractContextManager[object]:
         return None if found == undeleting.INHERITED else found
 
     return everywhere(problem, trusting)
-
-
-def old_marker_counts() -> AbstractContextManager[object]:
-    """A topic that came back and is marked again is deleted as its first marker ordered."""
-    return method(undeleting, "drop_markers", lambda step, names: None)
 
 
 class Planted(NamedTuple):
@@ -91,6 +86,6 @@ BUGS: Final[Mapping[str, Planted]] = {
         Planted(bugs_trash.settings_left_frozen, _NONE, "settled", _TRASH),
         Planted(bugs_trash.refused_marker_leaves_it_frozen, _NONE, _STUCK, _TRASH),
         Planted(bugs_trash.not_announced_after_failover, _CRASH, "hidden", _TRASH),
-        Planted(old_marker_counts, _NONE, "S2", Scene(undelete=True, again=True)),
+        Planted(bugs_trash.old_marker_counts, _NONE, "S2", Scene(undelete=True, again=True)),
     )
 }

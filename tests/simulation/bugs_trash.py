@@ -274,7 +274,13 @@ def trash_has_no_pace() -> AbstractContextManager[object]:
     return everywhere(pace.wait_to_leave_ms, lambda step, size: 0)
 
 
+def old_marker_counts() -> AbstractContextManager[object]:
+    """A topic that came back and is marked again is deleted as its first marker ordered."""
+    return method(undeleting, "drop_markers", lambda step, names: None)
+
+
 ALL = (
+    old_marker_counts,
     end_unknown_after_failover,
     trash_has_no_pace,
     retention_not_awaited,

@@ -183,6 +183,8 @@ class Cluster:
                 departures.after_write(self, writer, self.ledger.living[name])
         self.ledger.configs.book(writer.name, operations, by_controller=writer.is_controller)
         invariants.s4_markers_outlive_their_topics(self, writer, operations)
+        if writer.is_controller:
+            self.ledger.book_cancellations(operations)
 
     def judge(self) -> None:
         """After every event."""

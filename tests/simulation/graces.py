@@ -8,7 +8,8 @@
     orders 3 s               t*:15s, or none           put the topic into the trash for 3 s
 
 All controllers of a run have the same rules. A topic may have had several markers: a controller goes by the one that
-it has read, so each of them is a reason. What comes out of the trash, to stay or to be deleted, begins anew.
+it has read, so each of them is a reason. What comes out of the trash, to stay or to be deleted, begins anew. So does
+a marked topic that stays by request.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ def _reasons(cluster: Cluster, incarnation: Incarnation) -> list[int]:
 def why_not_at_once(cluster: Cluster, incarnation: Incarnation) -> str | None:
     """Why the topic may not be queued for deletion; None where one of its markers wanted that."""
     reasons = _reasons(cluster, incarnation)
+    if not reasons:
+        return "no marker of it is left that it was not brought back from"
     return None if 0 in reasons else f"it was to go into the trash, for one of {reasons} ms"
 
 

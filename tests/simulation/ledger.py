@@ -7,7 +7,7 @@ the one that lives while the marker is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lethe.protocol.kafka.to_controller import AdminRequest
@@ -58,7 +58,7 @@ class Incarnation:
     czxid: int = 0
     """Of its znode."""
     asked: bool = False
-    """A marker was there while it lived, and named no other topic."""
+    """A marker was there while it lived, named no other topic, and was not taken back by request."""
     condemned: bool = False
     """Some controller that had read that topics may be deleted has queued it."""
     noted: bool = False
@@ -76,7 +76,7 @@ class Incarnation:
     deleted_under: int = 0
     """The last of them while which a replica was deleted that had been ordered so."""
     graces: dict[int | None, None] = field(default_factory=dict)
-    """For how long its markers have ordered it to stay in the trash, in ms; None: one has ordered nothing."""
+    """For how long those markers have ordered it to stay in the trash, in ms; None: one has ordered nothing."""
     departed: dict[tuple[int, int], None] = field(default_factory=dict)
     """(partition, broker) that has been an assigned replica and is none any more."""
     released: dict[tuple[int, int], None] = field(default_factory=dict)
@@ -172,6 +172,19 @@ class Ledger:
             self.wishes.book(operation, self.living, by_controller=by_controller)
         else:
             self.trash.book(operation)
+
+    def book_cancellations(self, operations: Sequence[Operation]) -> None:
+        """Take note of topics that a controller lets stay by request: marker and request go together. What the marker
+        ordered is void, unless the deletion of replicas had begun for an earlier one. After `book`."""
+        removed = [each.path for each in operations if isinstance(each, Delete)]
+        for name in map(paths.deleted_topic_of, removed):
+            living = None if name is None else self.living.get(name)
+            if name is None or living is None or paths.request(name) not in removed:
+                continue
+            if not living.deleted_under and not any(living.ordered.values()):
+                living.asked = living.condemned = False
+                living.graces.clear()
+                self.wishes.waive(living)
 
     def _topic(self, writer: str, operation: Operation, name: str, zxid: int) -> None:
         match operation:

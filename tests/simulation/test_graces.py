@@ -75,6 +75,27 @@ def test_each_marker_that_the_topic_has_had_is_a_reason() -> None:
     assert graces.why_not_frozen(cluster, freezing(RULE_MS)) is None
 
 
+def test_a_marker_that_was_taken_back_by_request_is_none() -> None:
+    cluster, topic = living(BY_RULE)
+    book(cluster, marker(0), Delete(MARKER))
+    cluster.ledger.book_cancellations((Delete(MARKER), Delete(paths.request("t0"))))
+    assert not topic.asked
+    assert graces.why_not_at_once(cluster, topic) is not None
+    book(cluster, marker(None))
+    assert graces.why_not_at_once(cluster, topic) is not None
+
+
+@pytest.mark.parametrize("ordered, deleted_under", [({(0, 1): 1}, 0), ({}, 1)], ids=["ordered", "deleted"])
+def test_what_has_begun_for_an_earlier_marker_may_go_on(
+    ordered: dict[tuple[int, int], int], deleted_under: int
+) -> None:
+    cluster, topic = living(())
+    book(cluster, marker(0), Delete(MARKER), marker(0), Delete(MARKER))
+    topic.ordered, topic.deleted_under = ordered, deleted_under
+    cluster.ledger.book_cancellations((Delete(MARKER), Delete(paths.request("t0"))))
+    assert topic.asked
+
+
 def test_a_marker_that_names_another_topic_is_none() -> None:
     cluster, topic = living(())
     book(cluster, Create(MARKER, encode_deletion_marker(DeletionOrders(topic_czxid=8))))

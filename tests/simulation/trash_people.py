@@ -30,6 +30,8 @@ SETTINGS: tuple[dict[str, str], ...] = (
     {},
 )
 OTHERS_SETTINGS: tuple[dict[str, str] | None, ...] = (None, {}, {"retention.ms": "1000", "cleanup.policy": "delete"})
+P_SECOND_THOUGHTS = 0.25
+SECOND_LOOK_MS, SECOND_LOOKS = 2, 150
 P_REMOVES_SETTINGS = 0.4
 
 
@@ -43,6 +45,7 @@ class TrashPeople:
         self._ledger = cluster.ledger
         self._random = Random(f"trash people {cluster.world.seed}")
         self._deeds = cluster.mix.theme_weights
+        self._second_thoughts = Random(f"second thoughts {cluster.world.seed}")
         self._settings = Random(f"settings of squatters {cluster.world.seed}")
 
     def schedule(self) -> None:
@@ -73,6 +76,9 @@ class TrashPeople:
         if self._random.random() < P_REGRETS:
             soon_ms = self._cluster.mix.trash_freeze_ms + self._random.choice(REGRETS_MS)
             self._world.after(soon_ms, lambda: self._regret(name, LOOKS))
+        if self._second_thoughts.random() < P_SECOND_THOUGHTS:
+            living, before_ms = self._ledger.living[name], self._cluster.mix.trash_freeze_ms
+            self._world.after(self._second_thoughts.randint(1, before_ms), lambda: self._change_mind(living))
 
     def mark_at_once(self) -> None:
         """Have a topic deleted without the trash, whatever the controllers' rules are."""
@@ -123,6 +129,24 @@ class TrashPeople:
                 self._ensemble.operate(Create(parent, None))
         replaced = () if before is None else (Delete(path),)
         self._ensemble.operate(*replaced, Create(path, znodes.encode_topic_request(request)))
+
+    def _change_mind(self, incarnation: Incarnation) -> None:
+        """Have the topic stay before it is in the trash, and mark it again."""
+        name = incarnation.name
+        if self._ledger.living.get(name) is incarnation and self._ledger.marks(incarnation):
+            self._request(name, TopicRequest(RequestedAction.UNDELETE))
+            self._mark_again(incarnation, SECOND_LOOKS)
+
+    def _mark_again(self, incarnation: Incarnation, looks: int) -> None:
+        """Mark the topic with another grace period as soon as the controller has removed its marker."""
+        name = incarnation.name
+        if not looks or self._ledger.living.get(name) is not incarnation or not self._cluster.mix.theme_weights:
+            return
+        if name in self._ledger.marked:
+            self._world.after(SECOND_LOOK_MS, lambda: self._mark_again(incarnation, looks - 1))
+        else:
+            orders = DeletionOrders(grace_ms=self._second_thoughts.choice(GRACES_MS))
+            self._ensemble.operate(Create(paths.delete_topic(name), znodes.encode_deletion_marker(orders)))
 
     def tidy(self) -> None:
         """Remove the requests that were refused."""
