@@ -56,19 +56,21 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _find_bugs(seeds: list[int], jobs: int) -> int:
     """Brings known_seeds.json up to date. 1: some bug is not found by any of the seeds."""
-    found: dict[str, int | None] = {}
+    found: dict[str, known_seeds.Finding | None] = {}
     before = known_seeds.known_seeds()
     console = Console(stderr=True)
     with Progress(*Progress.get_default_columns(), TimeElapsedColumn(), console=console, transient=True) as progress:
         task = progress.add_task("searching", total=len(BUGS))
-        for bug, seed in known_seeds.search_all(seeds, jobs):
-            found[bug] = seed
+        for bug, finding in known_seeds.search_all(seeds, jobs):
+            found[bug] = finding
             progress.advance(task)
-            if seed is None or seed != before.get(bug):
-                result = f"not found in {len(seeds)} seeds" if seed is None else f"seed {seed}"
+            if finding is None or finding != before.get(bug):
+                result = (
+                    f"not found in {len(seeds)} seeds" if finding is None else f"seed {finding.seed}: {finding.rule}"
+                )
                 console.print(f"{bug}: {result}", highlight=False)
     known_seeds.keep(found)
-    missed = [bug for bug, seed in found.items() if seed is None]
+    missed = [bug for bug, finding in found.items() if finding is None]
     console.print(f"{len(found) - len(missed)} of {len(found)} planted bugs found", highlight=False)
     return 1 if missed else 0
 

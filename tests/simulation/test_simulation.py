@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from lethe.controller.core import deletion
 from tests.simulation.big import Big
-from tests.simulation.known_seeds import first_found, known_seeds
+from tests.simulation.known_seeds import broken_rule, first_found, known_seeds
 from tests.simulation.planted import BUGS
+from tests.simulation.planting import method
 from tests.simulation.runner import simulate
 from tests.simulation.world import Violation
 
@@ -55,17 +57,33 @@ def test_different_seeds_are_different_runs() -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_planted_bug_is_found(bug: str) -> None:
-    found = first_found(bug, known_seeds().get(bug), range(ENOUGH_SEEDS))
+def test_a_planted_bug_breaks_its_rule_and_the_sound_run_of_the_seed_breaks_none(bug: str) -> None:
+    known = known_seeds().get(bug)
+    found = first_found(bug, known, range(ENOUGH_SEEDS))
     assert found is not None, f"{bug} was not found in {ENOUGH_SEEDS} seeds: the simulator is too kind"
+    assert known is None or found.rule == known.rule, f"{bug} broke {known.rule}, now {found.rule}: `make known-seeds`"
+
+
+def test_a_planted_bug_that_fails_by_itself_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    outdated = method(deletion, "tombstone_is_settled", lambda step: True)
+    monkeypatch.setattr("tests.simulation.known_seeds.BUGS", {"outdated": lambda: outdated})
+    assert first_found("outdated", None, [1]) is None
+
+
+@pytest.mark.parametrize(
+    "violation, rule",
+    [("S4: the marker of t0: it goes", "S4"), ("fault: KeyError: 't0'", "fault: KeyError")],
+)
+def test_the_rule_is_the_first_word_and_of_a_fault_its_error(violation: str, rule: str) -> None:
+    assert broken_rule(violation) == rule
 
 
 def test_a_planted_bug_is_gone_after_the_run() -> None:
-    seed = first_found("marker_first", known_seeds().get("marker_first"), range(ENOUGH_SEEDS))
-    assert seed is not None
-    sound = simulate(seed)
-    assert simulate(seed, planted=BUGS["marker_first"]()).violation is not None
-    assert simulate(seed).digest == sound.digest
+    found = first_found("marker_first", known_seeds().get("marker_first"), range(ENOUGH_SEEDS))
+    assert found is not None
+    sound = simulate(found.seed)
+    assert simulate(found.seed, planted=BUGS["marker_first"]()).violation is not None
+    assert simulate(found.seed).digest == sound.digest
 
 
 def big() -> Big:
