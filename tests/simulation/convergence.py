@@ -278,19 +278,20 @@ def no_orphans(cluster: Cluster) -> None:
 def disk_is_clean(cluster: Cluster, agent: AgentProcess) -> None:
     """On disk there are the replicas of living topics, and what was quarantined or put there by somebody else."""
     for log_dir, name, directory in agent.disk.directories():
-        problem = _leftover(cluster, agent, name, directory)
+        problem = _leftover(cluster, agent, log_dir, name, directory)
         if problem is not None:
             raise Violation("leftover", f"{agent.name} has {log_dir}/{name}: {problem}")
 
 
-def _leftover(cluster: Cluster, agent: AgentProcess, name: str, directory: Directory) -> str | None:
+def _leftover(cluster: Cluster, agent: AgentProcess, log_dir: str, name: str, directory: Directory) -> str | None:
     if directory.foreign:
         return None
     incarnation = None if directory.bytes_of is None else cluster.ledger.by_id.get(directory.bytes_of)
     if incarnation is None:
         return "nobody knows whose bytes it holds"
     partition = directory.topic_partition.partition
-    if incarnation.removed_by == "operator" or (partition, agent.id) in incarnation.strays:
+    is_stray = (partition, agent.id) in incarnation.strays or (partition, agent.id, log_dir) in incarnation.copies
+    if incarnation.removed_by == "operator" or is_stray:
         return None
     if agent.id in incarnation.lost and incarnation.removed_by is not None:
         return None

@@ -8,7 +8,7 @@ any more, not even the deletion of its topic. A silent broker may have the order
 topic go without its answer to the tombstone, which comes behind that order. Where nothing of this happened, no
 directory may stay.
 
-A copy of its own is a stray too: where somebody removes a partition's state by hand it begins again as new, and a
+A copy of its own stays too: where somebody removes a partition's state by hand it begins again as new, and a
 broker makes it in another log directory than the one that does not work at that moment, as Kafka's brokers do.
 """
 
@@ -44,11 +44,13 @@ def after_write(cluster: Cluster, writer: Writer, incarnation: Incarnation) -> N
             incarnation.strays[partition, broker] = None
 
 
-def may_stay(cluster: Cluster, writer: Writer, agent: AgentProcess, incarnation: Incarnation, partition: int) -> bool:
+def may_stay(
+    cluster: Cluster, writer: Writer, agent: AgentProcess, incarnation: Incarnation, partition: int, log_dir: str
+) -> bool:
     """The topic's znode goes, and this replica's directory is there: it is a stray, or becomes one if its order is
-    lost."""
+    lost; or it is another copy."""
     replica = (partition, int(agent.id))
-    if replica in incarnation.strays:
+    if replica in incarnation.strays or (*replica, log_dir) in incarnation.copies:
         return True
     channel = _channels(cluster, writer).get(agent.id)
     if replica not in incarnation.departed or channel is None or not channel.holds_deletion_of(incarnation, partition):
@@ -67,12 +69,10 @@ def made(cluster: Cluster, agent: AgentProcess, operation: CreateReplica) -> Non
     if incarnation is None or partition not in incarnation.maimed:
         return
     name = str(operation.topic_partition)
-    if any(
-        incarnation.topic_id == agent.disk.log_dirs[broken][name].topic_id
-        for broken in agent.disk.broken
-        if name in agent.disk.log_dirs[broken]
-    ):
-        incarnation.strays[partition, int(agent.id)] = None
+    for broken in agent.disk.broken:
+        there = agent.disk.log_dirs[broken].get(name)
+        if there is not None and there.topic_id == incarnation.topic_id:
+            incarnation.copies[partition, int(agent.id), broken] = None
 
 
 def _channels(cluster: Cluster, writer: Writer) -> Mapping[BrokerId, Channel]:

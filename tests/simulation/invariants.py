@@ -78,7 +78,7 @@ def s1_deleted_everywhere(cluster: Cluster, writer: Writer, incarnation: Incarna
                 partition = names[name].topic_partition.partition
                 if debts.is_owed(cluster, agent.id, incarnation, partition):
                     continue
-                if is_live(name) and not departures.may_stay(cluster, writer, agent, incarnation, partition):
+                if is_live(name) and not departures.may_stay(cluster, writer, agent, incarnation, partition, log_dir):
                     raise Violation("S1", f"the znode of {incarnation} goes while {log_dir}/{name} still has its bytes")
         if cluster.was_told(agent, registered) and silences.is_shown(agent.state.cache, incarnation):
             problem = silences.why_not_shown(cluster, writer, agent, incarnation)

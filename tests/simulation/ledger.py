@@ -87,6 +87,8 @@ class Incarnation:
     """(partition, broker) that a reassignment wants to go, and of which the broker has said that it cannot."""
     strays: dict[tuple[int, int], None] = field(default_factory=dict)
     """(partition, broker) with a directory that no order reaches: see `departures`."""
+    copies: dict[tuple[int, int, str], None] = field(default_factory=dict)
+    """(partition, broker, log directory) with a second copy that no order reaches: see `departures`."""
     lost: dict[int, None] = field(default_factory=dict)
     """Brokers that were given up while it was marked, or owed: see `forgetting`."""
     requests: list[AdminRequest] = field(default_factory=list)

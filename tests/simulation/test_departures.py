@@ -64,7 +64,9 @@ def may_stay(*requests: ControlRequest, after_ms: int = LATER_MS, departed: bool
     for number, request in enumerate(requests):
         channel.put(Send(agent.id, BrokerEpoch(7), number, request))
     cluster.world.now_ms += after_ms
-    return departures.may_stay(cluster, Writer(controller.name, 1), agent, incarnation, 0)
+    return departures.may_stay(
+        cluster, Writer(controller.name, 1), agent, incarnation, 0, next(iter(agent.disk.log_dirs))
+    )
 
 
 def makes_beside_a_broken_log_dir(*, maimed: bool, topic_id: TopicId = TOPIC) -> Incarnation:
@@ -84,14 +86,15 @@ def makes_beside_a_broken_log_dir(*, maimed: bool, topic_id: TopicId = TOPIC) ->
 
 def test_where_a_maimed_partition_is_made_beside_a_broken_log_directory_with_it() -> None:
     incarnation = makes_beside_a_broken_log_dir(maimed=True)
-    assert (0, 2) in incarnation.strays
+    assert incarnation.copies == {(0, 2, "/2a"): None}
+    assert not incarnation.strays, "orders reach the one that was made"
     incarnation.ingest({0: ReplicaAssignment((2,)), 1: ReplicaAssignment((2,))})
-    assert (0, 2) in incarnation.strays, "partitions are added; the other copy is where it was"
+    assert (0, 2, "/2a") in incarnation.copies, "partitions are added; the other copy is where it was"
 
 
 def test_not_where_nobody_has_removed_its_state_or_another_topic_lies_there() -> None:
-    assert not makes_beside_a_broken_log_dir(maimed=False).strays
-    assert not makes_beside_a_broken_log_dir(maimed=True, topic_id=TopicId(uuid.UUID(int=2))).strays
+    assert not makes_beside_a_broken_log_dir(maimed=False).copies
+    assert not makes_beside_a_broken_log_dir(maimed=True, topic_id=TopicId(uuid.UUID(int=2))).copies
 
 
 def test_where_its_order_is_on_its_way_ahead_of_the_tombstone() -> None:
