@@ -10,17 +10,20 @@ import time
 import uuid
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from pathlib import Path
 
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.topic_plans import TopicPlan
 from lethe.cluster.local import LocalCluster
-from lethe.protocol.vocabulary import NO_BROKER, LeaderAndIsr, TopicId
+from lethe.protocol.kafka.directory_names import DirectoryKind
+from lethe.protocol.vocabulary import NO_BROKER, BrokerId, LeaderAndIsr, TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import ControllerZnode, decode_controller, decode_state
 from lethe.survey.brokers import broker_asker
+from lethe.survey.directories import read_log_dir
 from lethe.survey.leftovers import leftovers
 from lethe.survey.take import take_survey
 from lethe.survey.views import BrokerAnswers, Survey
@@ -199,6 +202,21 @@ def has_no_directories(cluster: LocalCluster, *topics: str) -> Callable[[], Awai
         return not any(directories(cluster, topic) for topic in topics)
 
     return condition
+
+
+def replicas(topic: str, log_dirs: Sequence[Path]) -> dict[int, Path]:
+    """The living directories of a topic there, by partition."""
+    views = (read_log_dir(BrokerId(0), log_dir, (topic,)) for log_dir in log_dirs)
+    return {
+        found.topic_partition.partition: Path(view.path, found.name)
+        for view in views
+        for found in view.directories
+        if found.kind is DirectoryKind.REPLICA and found.topic_partition is not None
+    }
+
+
+def records_in(directory: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(directory.glob("*.log")))
 
 
 # --- all together -------------------------------------------------------------------------------------------------

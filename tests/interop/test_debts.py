@@ -13,7 +13,6 @@ import itertools
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -23,15 +22,12 @@ from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.cluster.kafka import KafkaBroker
 from lethe.cluster.local import LocalCluster
-from lethe.protocol.kafka.directory_names import DirectoryKind
-from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Exists, Present
-from lethe.survey.directories import read_log_dir
 from lethe.survey.leftovers import leftovers
 from tests.fakes.command_line import Lethe
 from tests.interop.clients import Stored, bootstrap, read_all, value
-from tests.interop.conditions import create, is_whole, kafka_leads, plan, states, survey, until
+from tests.interop.conditions import create, is_whole, kafka_leads, plan, records_in, replicas, states, survey, until
 from tests.interop.conftest import MakeCluster
 from tests.interop.test_lost_and_found import fails, heals, topic_id
 
@@ -141,21 +137,6 @@ def nothing_owed(session: ZooKeeperSession) -> Callable[[], Awaitable[bool]]:
         return not await open_debts(session)
 
     return condition
-
-
-def replicas(topic: str, log_dirs: Sequence[Path]) -> dict[int, Path]:
-    """The living directories of a topic there, by partition."""
-    views = (read_log_dir(BrokerId(0), log_dir, (topic,)) for log_dir in log_dirs)
-    return {
-        found.topic_partition.partition: Path(view.path, found.name)
-        for view in views
-        for found in view.directories
-        if found.kind is DirectoryKind.REPLICA and found.topic_partition is not None
-    }
-
-
-def records_in(directory: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in sorted(directory.glob("*.log")))
 
 
 async def only_new(
