@@ -20,7 +20,7 @@ from tests.fakes.command_line import Lethe
 from tests.interop.clients import bootstrap
 from tests.interop.conditions import create, directories, is_whole, plan, until
 from tests.interop.conftest import MakeCluster
-from tests.interop.test_trash import PROPERTIES
+from tests.interop.trashed_topics import PROPERTIES, needs_topic_ids
 
 pytestmark = [
     pytest.mark.interop,
@@ -63,8 +63,7 @@ def free_percent(path: Path) -> float:
 async def test_oldest_topic_gives_way_to_a_full_disk_and_only_it(
     kafka_cluster: MakeCluster, version: str, tmp_path: Path
 ) -> None:
-    if version == "2.5.1":
-        pytest.skip("the trash needs topic ids, which brokers have from 2.8 on")
+    needs_topic_ids(version)
     if os.geteuid():
         pytest.skip("only root may mount a small disk")
     disk, other = (tmp_path / "cluster-1" / f"broker-{number}" / "logs-0" for number in (1, 2))
