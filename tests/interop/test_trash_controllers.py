@@ -23,6 +23,7 @@ from tests.interop.trashed_topics import (
     GROUPS,
     PROPERTIES,
     SHORT,
+    Bytes,
     Kept,
     are_out_of_the_trash,
     bytes_on_disk,
@@ -45,7 +46,6 @@ pytestmark = [
 INSISTING = {"controller.takeover": "always", "controller.takeover.interval.ms": "1000"}
 NAMES = [f"t{number}" for number in range(SHORT.topics)]
 ROWS = SHORT.rows(0)
-Bytes = dict[tuple[int, str, int], bytes]
 
 
 async def into_the_trash(

@@ -27,6 +27,8 @@ PROPERTIES = {
     "group.initial.rebalance.delay.ms": "0",
 }
 GROUPS = ("readers", "auditors")
+Bytes = dict[tuple[int, str, int], bytes]
+"""Bytes of records by broker, topic and partition."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +168,8 @@ async def are_out_of_the_trash(session: ZooKeeperSession, names: Sequence[str], 
     await until(condition, "offsets and settings are restored", limit_s)
 
 
-def bytes_on_disk(cluster: LocalCluster, names: Collection[str]) -> dict[tuple[int, str, int], bytes]:
-    """The records' bytes by broker, topic and partition."""
+def bytes_on_disk(cluster: LocalCluster, names: Collection[str]) -> Bytes:
+    """What every broker has of these topics, running or not."""
     return {
         (broker, name, partition): records_in(directory)
         for name in names
