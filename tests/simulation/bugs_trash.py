@@ -105,15 +105,17 @@ def versions_begin_anew() -> AbstractContextManager[object]:
     return everywhere(trash_out.version_writes, lambda name, states: ())
 
 
-def any_incarnation_purged() -> AbstractContextManager[object]:
-    """A request to delete a topic from the trash is granted whichever incarnation it means."""
+@contextmanager
+def any_incarnation_purged() -> Iterator[None]:
+    """A request to delete a topic from the trash is granted whichever incarnation it means, and not looked at again."""
     purge_problem = undeleting._purge_problem
 
     def any_id(context: Context, name: str, request: TopicRequest) -> str | None:
         found = context.cluster.trash.topics.get(name)
         return purge_problem(context, name, replace(request, topic_id=found.entry.topic_id) if found else request)
 
-    return method(undeleting, "_purge_problem", any_id)
+    with method(undeleting, "_purge_problem", any_id), method(trash_end, "_is_asked_for", lambda *_: True):
+        yield
 
 
 def empty_replica_comes_back() -> AbstractContextManager[object]:
