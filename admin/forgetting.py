@@ -80,6 +80,8 @@ class ForgetPlan:
     """Topics in the trash with a partition that was in sync on no other live broker."""
     also_elsewhere: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Marked topics whose deletions have begun, and the other absent brokers that they wait for too."""
+    by_rescue: bool = False
+    """Whether a rescue forgets the broker, since no controller of Lethe's is active."""
 
     @property
     def living(self) -> int:
@@ -101,8 +103,8 @@ class ForgetPlan:
         if shared:
             lines.append(
                 f"{counted(len(shared), 'deletion waits', 'deletions wait')} for other absent brokers too: "
-                f"{listed(shared, SHOWN)}. Forget them at the same time, or first have lethe topics delete --owe end "
-                "these deletions; until then nothing is written off."
+                f"{listed(shared, SHOWN)}. {self._ending_first()} end these deletions; until then nothing is "
+                "written off."
             )
         if self.held:
             lines.append(f"These deletions have not begun, as far as is known: {listed(self.held, SHOWN)}.")
@@ -128,6 +130,16 @@ class ForgetPlan:
         lines += [f"What {each} loses is not known." for each in self.unknown]
         return tuple(lines)
 
+    def _ending_first(self) -> str:
+        if self.by_rescue:
+            return "First have lethe rescue --owe"
+        return "Forget them at the same time, or first have lethe topics delete --owe"
+
+
+def forget_command(broker: int, *, is_lethe: bool | None) -> str:
+    """Return the command that forgets the broker: a rescue unless Lethe's controller is seen to be active."""
+    return f"lethe brokers forget {broker}" if is_lethe else f"lethe rescue --forget {broker}"
+
 
 async def forget_plan(session: ZooKeeperSession, broker: int, ask_controller: AskController | None) -> ForgetPlan:
     """Return what giving up the broker means. Raises Refusal where it is registered, where nothing names it, and where
@@ -137,8 +149,8 @@ async def forget_plan(session: ZooKeeperSession, broker: int, ask_controller: As
     demand_absent(seen, broker)
     if not seen.acting.is_lethe:
         raise Refusal(
-            f"{seen.acting.text}: only Lethe's controller forgets brokers. `lethe rescue --forget {broker}` takes "
-            "control for it"
+            f"{seen.acting.text}: only Lethe's controller forgets brokers. `{forget_command(broker, is_lethe=False)}` "
+            "takes control for it"
         )
     return plan_of(seen, broker)
 
@@ -185,6 +197,7 @@ def plan_of(seen: ClusterLoad, broker: int) -> ForgetPlan:
         in_trash,
         seen.only_here_in_trash(broker),
         _also_elsewhere(seen, load),
+        by_rescue=not seen.acting.is_lethe,
     )
 
 

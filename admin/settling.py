@@ -18,6 +18,7 @@ from typing import Final
 from lethe.adapters.debts import DebtsRead, OpenDebt, read_debts_of
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controller_identity import acting_controller
+from lethe.admin.forgetting import forget_command
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.rescue_control import RescueController, RescueInterrupted, in_control
 from lethe.admin.rescue_limits import PAUSED, beyond_command
@@ -76,7 +77,7 @@ async def settle_plan(session: ZooKeeperSession, broker: int) -> SettlePlan:
         if not await is_registered(session, broker):
             raise Refusal(
                 f"broker {broker} is not registered: start it first; or print a script for its host with --script; or, "
-                f"if it never returns, give up what it owes with lethe brokers forget {broker}"
+                f"if it never returns, give up what it owes with {forget_command(broker, is_lethe=acting.may_be_lethe)}"
             )
         if acting.problem is not None:
             raise Refusal(acting.text, Exit.UNREACHABLE)

@@ -13,6 +13,7 @@ from lethe.admin.broker_loads import (
     ClusterLoad,
 )
 from lethe.admin.broker_replacement import empty_broker_verdict
+from lethe.admin.forgetting import forget_command
 from lethe.cli.broker_access import reach_from
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
@@ -59,8 +60,7 @@ def debts_line(seen: ClusterLoad, number: int) -> str | None:
     is_registered = number in seen.views.brokers or number in seen.unreadable
     is_lethe = seen.acting.may_be_lethe
     then = settling_text(number, is_registered=is_registered, is_lethe=is_lethe)
-    forget = f"lethe brokers forget {number}" if is_lethe else f"lethe rescue --forget {number}"
-    never = "" if is_registered else f". If it never returns: {forget}"
+    never = "" if is_registered else f". If it never returns: {forget_command(number, is_lethe=is_lethe)}"
     return f"Broker {number} owes {owing.text}: {then}{never}"
 
 

@@ -93,6 +93,13 @@ def _wait_for_turn(found: TrashedTopic, version: int | None, now_ms: int, wait_m
         found.problem = DeletionProblem.met(found.problem, TURN, now_ms)
 
 
+def forget_turn(context: Context, name: str) -> None:
+    """Drop the problem that the topic's turn has not come, where only a request waited, which is withdrawn."""
+    found = context.cluster.trash.topics[name]
+    if found.end_requested is not None and found.problem is not None and found.problem.what == TURN:
+        found.problem = None
+
+
 def on_settings_read(step: StepContext, task: PurgedSettingsRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Write the markers, unless a request has become another one since it was read."""
     memory = step.context.cluster.trash

@@ -75,7 +75,10 @@ def on_requests_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> No
     listed = outcomes[1]
     names = listed.names if isinstance(listed, Children) else ()
     if isinstance(listed, Children) or is_absent(listed):
-        _no_more_awaited(step, (name for name in step.context.cluster.trash.topics if name not in names))
+        without = [name for name in step.context.cluster.trash.topics if name not in names]
+        for name in without:
+            trash_end.forget_turn(step.context, name)
+        _no_more_awaited(step, without)
     if names:
         reads = (
             read

@@ -98,6 +98,7 @@ def test_request_that_is_withdrawn_before_its_turn_ends_nothing() -> None:
     purge(world)
     world.write(Delete(paths.request("orders")))
     world.run()
+    assert world.context.cluster.trash.topics["orders"].problem is None, "it waits for no turn any more"
     world.advance(60_000)
     assert phase_of(world) is TrashPhase.TRASHED
 

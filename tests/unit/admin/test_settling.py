@@ -49,9 +49,13 @@ async def test_who_settles(owing: FakeSession, admin: str | None, takes_control:
     assert (await settle_plan(owing, 2)).debts == ()
 
 
-async def test_an_absent_broker_settles_nothing(owing: FakeSession) -> None:
+@pytest.mark.parametrize(
+    "admin, command", [("http://localhost:1", "lethe brokers forget 3"), (None, "lethe rescue --forget 3")]
+)
+async def test_an_absent_broker_settles_nothing(owing: FakeSession, admin: str | None, command: str) -> None:
+    await elect(owing, 1, admin=admin)
     await apply(owing, Delete(paths.broker_id(3)))
-    with pytest.raises(Refusal, match="lethe brokers forget 3"):
+    with pytest.raises(Refusal, match=f"{command}$"):
         await settle_plan(owing, 3)
 
 

@@ -10,13 +10,15 @@ import pytest
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
-from lethe.admin.forgetting import forget
-from lethe.admin.marked_topics import AskController
+from lethe.admin.broker_loads import look_at_brokers
+from lethe.admin.controller_identity import ControllerIdentity
+from lethe.admin.forgetting import forget, plan_of
+from lethe.admin.marked_topics import AskController, MarkedFate
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import TopicCreationRequest
 from lethe.cli.brokers_forget import forgetting
 from lethe.cli.topics_create import creation
-from lethe.protocol.vocabulary import LeaderAndIsr
+from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Data, Delete, Exists, GetData, Present, SetData
 from lethe.protocol.zookeeper.znodes import (
@@ -131,6 +133,13 @@ async def test_a_deletion_that_waits_for_another_absent_broker_too_is_listed_apa
     assert isinstance(answer.data, dict)
     plan: Any = answer.data["plan"]
     assert plan["also_elsewhere"] == {"both": [2]}
+
+    seen = await look_at_brokers(cluster, ask=None)
+    by_kafka = replace(seen, acting=ControllerIdentity(BrokerId(1), is_lethe=False), fates={"both": MarkedFate.ENDING})
+    assert (
+        "1 deletion waits for other absent brokers too: both (broker 2). First have lethe rescue --owe end these "
+        "deletions; until then nothing is written off."
+    ) in plan_of(by_kafka, 3).lines()
 
 
 async def test_a_marked_topic_that_is_kept_may_lose_its_records(cluster: FakeSession) -> None:
