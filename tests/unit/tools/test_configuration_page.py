@@ -8,6 +8,7 @@ from lethe.adapters.config_environment import environment_settings, variable_nam
 from lethe.adapters.properties import Property, PropertyKind
 from lethe.broker.runtime.configuration import BROKER_SCHEMA
 from lethe.controller.runtime.configuration import CONTROLLER_SCHEMA
+from lethe.protocol.own_settings import OF_AGENTS, OF_CONTROLLERS
 from tools.configuration_page import page, readable
 
 SCHEMAS = (CONTROLLER_SCHEMA, BROKER_SCHEMA)
@@ -23,6 +24,11 @@ def test_a_property_says_what_it_is_and_in_which_unit_and_its_variable_sets_it(p
         assert prop.minimum is not None, "a number without a lower bound takes nonsense"
     assert list(environment_settings({variable_name(prop.name): "x"}, [prop.name])) == [prop.name]
     assert f"### `{prop.name}`\n\n{prop.doc}\n" in page()
+
+
+def test_the_page_names_every_setting_that_may_change_at_run_time() -> None:
+    (line,) = (line for line in page().splitlines() if line.startswith("These can also be changed in ZooKeeper"))
+    assert [name for name in (*OF_CONTROLLERS, *OF_AGENTS) if f"`{name}`" not in line] == []
 
 
 @pytest.mark.parametrize(
