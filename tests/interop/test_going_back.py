@@ -33,6 +33,7 @@ from tests.interop.conditions import (
 )
 from tests.interop.conftest import MakeCluster
 from tests.interop.java_clients import run
+from tests.interop.pages import Page
 from tests.interop.stuck import epoch_of
 
 pytestmark = [
@@ -48,7 +49,6 @@ STAYING = ["kept", "saved"]
 INSISTING = {"controller.takeover": "always", "controller.takeover.interval.ms": "1000"}
 POINTLESS = "under strategy PreferredReplicaPartitionLeaderElectionStrategy"
 """Kafka 2.5 tries to make a broker that has just come back the leader before it is in the ISR (KAFKA-9866)."""
-PAGE = Path(__file__).parents[2] / "docs" / "going-back.md"
 
 
 @pytest.mark.parametrize("advertised", [pytest.param(True, id="resident"), pytest.param(False, id="guest")])
@@ -102,10 +102,10 @@ class Shell:
         self._cluster = cluster
         self.connect = cluster.zookeeper_connect
         self._directory = directory
-        self._page = PAGE.read_text()
+        self._page = Page("going-back.md")
 
     async def __call__(self, command: str) -> str:
-        assert f"zookeeper-shell.sh zk1:2181 {command}\n" in self._page, f"the page does not say {command}"
+        self._page.demand(f"zookeeper-shell.sh zk1:2181 {command}")
         arguments = ("-server", self.connect, *command.split())
         kafka = self._cluster.kafka_brokers[0].kafka
         return await run(kafka, "ZooKeeperMainWithTlsSupportForKafka", arguments, self._directory)
