@@ -1,7 +1,8 @@
 """A thousand clients at a controller's listener, many of them slow, silent or mad: `python -m tests.load --help`.
 
 Starts ZooKeeper, a controller and three agents on this machine. Creates topics in one request, lets the clients ask for
-a while, deletes the topics in one request, and prints what both took and what became of the controller.
+a while, deletes the topics in one request, and prints what both took and what became of the controller. With
+`--beside-kafka` it does the two requests only, by turns with Kafka's controller, before brokers of Kafka.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import os
 import re
 import resource
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,11 +21,12 @@ import aiohttp
 
 from benchmarks.core import resident_mb
 from lethe.cluster.daemons import ControllerDaemon
+from lethe.cluster.kafka_fetch import KafkaVersion
 from lethe.cluster.local import ClusterSettings, LocalCluster
-from lethe.protocol.kafka.admin import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from tests.fakes.administrator import Address, Administrator, delete_topics
 from tests.fakes.listed_controller import address_of
-from tests.load.clients import METADATA, Seen, asks, is_slow, percentile, sends_garbage
+from tests.load.beside_kafka import compare
+from tests.load.clients import METADATA, Seen, asks, garbage, is_slow, percentile, sends_garbage
+from tests.load.topics import create, delete, names_of
 
 AIM_MS = 50.0
 _QUEUED = re.compile(r'^lethe_controller_event_queued_seconds_bucket\{.*le="([^"]+)".*\} (\S+)$', re.MULTILINE)
@@ -39,6 +40,8 @@ class Options:
     topics: int
     seconds: float
     interval: float
+    beside_kafka: KafkaVersion | None
+    rounds: int
 
 
 def options_of(arguments: list[str] | None) -> Options:
@@ -49,6 +52,10 @@ def options_of(arguments: list[str] | None) -> Options:
     parser.add_argument("--topics", type=int, default=1000, help="of one partition each (default: 1000)")
     parser.add_argument("--seconds", type=float, default=90, help="how long the clients ask (default: 90)")
     parser.add_argument("--interval", type=float, default=30, help="seconds between a client's requests (default: 30)")
+    parser.add_argument(
+        "--beside-kafka", type=KafkaVersion.parse, metavar="VERSION", help="no clients: the two requests to both sides"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="of each side, with --beside-kafka (default: 3)")
     return Options(**vars(parser.parse_args(arguments)))
 
 
@@ -99,26 +106,13 @@ class Memory:
         return f"{before:.0f} MB before, {during:.0f} MB with all clients connected, {after:.0f} MB after"
 
 
-async def create(address: Address, names: tuple[str, ...]) -> float:
-    """Create the topics in one request; the time until every broker shows them."""
-    administrator = Administrator(address)
-    topics = tuple(CreatableTopic(name, 1, 2) for name in names)
-    began_s = time.perf_counter()
-    answer = await administrator.ask(CreateTopicsRequest(topics, 120_000), CreateTopicsResponse, 130_000)
-    took_s = time.perf_counter() - began_s
-    await administrator.close()
-    assert answer is not None
-    assert {row.error for row in answer.topics} == {0}
-    return took_s
-
-
 async def let_them_ask(options: Options, address: tuple[str, int], look: Callable[[], None]) -> Seen:
     """All clients at once, for so many seconds; `look` at the end, while they are connected."""
     seen, good = Seen(), options.clients - options.slow - options.garbage
     work = [
         *(asks(address, seen, number * options.interval / good, options.interval) for number in range(good)),
         *(is_slow(address, seen, drips=bool(number % 2)) for number in range(options.slow)),
-        *(sends_garbage(address, seen, seed) for seed in range(options.garbage)),
+        *(sends_garbage(address, seen, frames) for frames in garbage(options.garbage)),
     ]
     tasks = [asyncio.create_task(each) for each in work]
     await asyncio.wait(tasks, timeout=options.seconds)
@@ -143,7 +137,7 @@ def tell(options: Options, seen: Seen) -> None:
 
 async def run(options: Options) -> int:
     """0: the aims are met."""
-    names = tuple(f"load-{number:05}" for number in range(options.topics))
+    names = names_of(options.topics)
     async with LocalCluster(ClusterSettings(controllers=1, brokers=3, listed=True)) as cluster:
         controller = await cluster.active_controller()
         assert controller.pid is not None
@@ -159,9 +153,7 @@ async def run(options: Options) -> int:
         say(f"  {queue_line(events, await queued(controller))}")
         memory.look()
         say(f"  the controller's memory: {memory.line()}")
-        began_s = time.perf_counter()
-        await delete_topics(address, names, len(names))
-        say(f"DeleteTopics of {options.topics} topics in one request: {time.perf_counter() - began_s:.2f} s")
+        say(f"DeleteTopics of {options.topics} topics in one request: {await delete(address, names):.2f} s")
     say(f"load average at the end: {', '.join(f'{each:.1f}' for each in os.getloadavg())} on {os.cpu_count()} cores")
     asked_s = seen.took_s[METADATA]
     all_came = seen.slow >= options.slow
@@ -172,7 +164,11 @@ def main(arguments: list[str] | None = None) -> int:
     """0: the aims are met; 1: they are not, on this machine as it was."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    return asyncio.run(run(options_of(arguments)))
+    options = options_of(arguments)
+    if options.beside_kafka is not None:
+        asyncio.run(compare(options.beside_kafka, options.topics, options.rounds, say))
+        return 0
+    return asyncio.run(run(options))
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from lethe.adapters.kafka.server import Close, Peer
 from lethe.protocol.kafka.codec import RequestHeader
-from lethe.protocol.kafka.queries import MetadataRequest, Request, Response
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import MetadataRequest, MetadataResponse, MetadataTopic, Request, Response
 from tests.fakes.answering_broker import AnsweringBroker, served
 from tests.fakes.runtime import reach
 from tests.load.__main__ import Memory, longest, queue_line
@@ -70,6 +72,24 @@ class Silent(AnsweringBroker):
         if not isinstance(request, MetadataRequest):
             await asyncio.Event().wait()
         return self.answer(request)
+
+
+class Refusing(AnsweringBroker):
+    """Every topic has an error."""
+
+    async def __call__(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
+        answer = self.answer(request)
+        if not isinstance(answer, MetadataResponse):
+            return answer
+        refused = MetadataTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "orders", None, False, ())
+        return replace(answer, topics=(refused,))
+
+
+async def test_an_answer_with_errors_is_a_failure() -> None:
+    seen = Seen()
+    async with served(Refusing()) as broker:
+        await asks((broker.endpoints[1].host, broker.endpoints[1].port), seen, 0, 30)
+    assert seen.failures == ["ProtocolError('METADATA is answered with the errors [29]')"]
 
 
 async def test_a_request_that_has_no_answer_at_the_end_is_measured() -> None:
