@@ -51,7 +51,8 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         (
             *("3.9.1 ConfigCommand --entity-type users*", "3.9.1 ConfigCommand --entity-type clients*"),
             *("3.9.1 ConfigCommand --entity-type ips*", "Admin 3.9.1 set-quota*", "Admin 3.9.1 quotas*"),
-            *("Admin 3.9.1 scram-users*", "Admin 3.9.1 *-once quota*", "Admin 3.9.1 check-create quota-more*"),
+            *("Admin 3.9.1 scram-users*", "Admin 3.9.1 create-once quota-more*", "Admin 3.9.1 grow-once quota*"),
+            *("Admin 3.9.1 delete-once quota*", "Admin 3.9.1 check-create quota-more*"),
             *("3.9.1 AclCommand*", "Admin 3.9.1 acls", "Admin 3.9.1 create-acl*", "Admin 3.9.1 delete-acl*"),
             *("3.9.1 DelegationTokenCommand*", "Admin 3.9.1 create-token*", "Admin 3.9.1 tokens*"),
         ),
