@@ -264,8 +264,12 @@ def write_debts(step: StepContext, task: WriteDebts) -> None:
 
 def on_debt_parents_created(step: StepContext, task: DebtParentsCreated, outcomes: Sequence[GroupOutcome]) -> None:
     """Give topics up for now whose debts cannot be written; the debts of the others are written next."""
-    for name, problem in debts_written.on_parents_created(step, task, outcomes).items():
+    refused = debts_written.on_parents_created(step, task, outcomes)
+    for name, problem in refused.items():
         _give_up_for_now(step, name, problem)
+    if all(name in refused for name in task.topics):
+        # Nothing is written, whose outcome would go on with the topics that wait behind these.
+        _go_on(step)
 
 
 def on_debts_written(step: StepContext, task: DebtsWritten, outcomes: Sequence[GroupOutcome]) -> None:

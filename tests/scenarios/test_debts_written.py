@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
+from lethe.controller.core.removal import GROUPS_AT_ONCE
 from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.core.waiting import all_rows
 from lethe.protocol.journal import EventRecordType
@@ -274,6 +277,22 @@ def test_debts_that_cannot_be_written_keep_the_topic_and_are_tried_again() -> No
     world.advance(60_000)
     assert is_away(world, "orders")
     assert set(debts(world)) == {"3/orders"}
+
+
+def test_topics_behind_one_whose_debts_cannot_be_written_do_not_wait_for_it() -> None:
+    """Seed 11000234: the slice was full, and nobody went on with the next one."""
+    world = without(without(owing(), 3), 2)
+    world.context.config = replace(world.context.config, max_operations_per_group=1)
+    names = [f"t{number}" for number in range(GROUPS_AT_ONCE)]
+    for name in names:
+        with_topic(world, name, (3,))
+    with_topic(world, "z", (2,))
+    world.refusals[paths.debts_of(3)] = ZkError.NO_AUTH
+    for name in (*names, "z"):
+        world.mark(name)
+    world.run()
+    assert all(world.exists(paths.topic(name)) for name in names)
+    assert is_away(world, "z")
 
 
 def test_orders_that_cannot_be_understood_hold_the_topic_until_they_are_written_again() -> None:
