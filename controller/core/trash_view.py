@@ -56,11 +56,9 @@ def size_bytes(context: Context, name: str) -> tuple[int, tuple[BrokerId, ...]]:
     """Return the bytes of the topic's replicas that were seen, and the brokers of which some may not be seen."""
     memory = context.cluster.trash
     brokers = {BrokerId(b): None for saved in memory.topics[name].entry.partitions.values() for b in saved.replicas}
-    total, unseen = 0, []
+    unseen = []
     for broker in sorted(brokers):
         seen = memory.disks.seen.get(broker)
-        sizes = [each.topics[name] for each in seen.log_dirs if name in each.topics] if seen is not None else []
-        if not sizes or (seen is not None and seen.is_partial):
+        if seen is None or seen.is_partial or not any(name in each.topics for each in seen.log_dirs):
             unseen.append(broker)
-        total += sum(sizes)
-    return total, tuple(unseen)
+    return memory.seen_bytes(name), tuple(unseen)
