@@ -75,9 +75,11 @@ def first_epochs_are_above(cluster: Cluster, operation: Operation) -> None:
     if state_of is None or not isinstance(operation, Create):
         return
     state = znodes.decode_state(*state_of, operation.data, 0)
-    living = cluster.ledger.living.get(state_of.topic)
+    ledger = cluster.ledger
+    # What comes back from the trash gets its znode in the same multi as its states.
+    incarnation = ledger.living.get(state_of.topic) or ledger.trash.kept.get(state_of.topic)
     for key, debt in written(cluster):
-        is_earlier = cluster.ledger.by_zxid.get((key.created_zxid, key.topic)) is not living
+        is_earlier = ledger.by_zxid.get((key.created_zxid, key.topic)) is not incarnation
         if key.topic == state_of.topic and is_earlier and state and state.leader_epoch <= debt.last_leader_epoch:
             raise Violation(
                 "debts", f"{state_of} begins at epoch {state.leader_epoch}, and broker {key.broker} owes {debt}"
