@@ -48,10 +48,10 @@ HIGHEST: Final = 1 << 30
 _WHAT: Final = "raising /controller_epoch"
 
 
-def consider(step: StepContext) -> None:
+def consider(step: StepContext, version: int) -> None:
     """Raise the epoch of this term if most registered brokers refuse it.
 
-    `/controller` and `/controller_epoch` have just been read and are this controller's."""
+    `/controller`, of this version, and `/controller_epoch` have just been read and are this controller's."""
     context = step.context
     brokers = refusing_epoch(context)
     if not brokers or context.cluster.leaving is not None:
@@ -69,7 +69,7 @@ def consider(step: StepContext) -> None:
     data = znodes.encode_controller_epoch(epoch)
     # Counted before the outcome is known: a raise whose reply is lost may have been applied.
     _note_raise(context, step.now_ms)
-    group = (Check(paths.controller(), 0), SetData(paths.controller_epoch(), data, context.cluster.epoch_version))
+    group = (Check(paths.controller(), version), SetData(paths.controller_epoch(), data, context.cluster.epoch_version))
     step.write([group], EpochRaised(epoch), fenced=False)
 
 

@@ -133,10 +133,10 @@ def retire(step: StepContext, reason: str, patience_ms: int) -> None:
         leaving.begin(step, reason, patience_ms)
         return
     if context.role is Role.TAKING:
-        # `/controller` is ours only while the epoch has this version.
+        # `/controller` is ours only while both have these versions.
         group = (
             Check(paths.controller_epoch(), context.takeover_history.epoch_version),
-            Delete(paths.controller(), ANY_VERSION),
+            Delete(paths.controller(), context.takeover_history.version),
         )
         step.write([group], GivenUp(reason), fenced=False)
         return
@@ -167,6 +167,10 @@ def on_given_up(step: StepContext, task: GivenUp, outcome: GroupOutcome) -> None
         # The registration was removed by hand: delete the rest.
         context.cluster.registered = None
         step.do(GiveUp(task.reason))
+        return
+    if context.role is Role.TAKING and not isinstance(outcome, GroupDone):
+        # Where `/controller` is ours still, the epoch is the former holder's: no term may begin under it.
+        step_back(step, task.reason)
         return
     resign(step, task.reason)
     step.do(StandForElection())

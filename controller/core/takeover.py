@@ -5,12 +5,14 @@ No other controller is elected, and its work is not done. If configured (`CoreCo
 `/controller` from it:
 
     time    write
-    0 s     one multi: check the version of `/controller_epoch`, delete the holder's `/controller`, create ours
-    5 s     one multi: check `/controller`, raise `/controller_epoch`: the former holder is fenced
+    0 s     one multi: check the version of `/controller_epoch`, delete the holder's `/controller` at its version,
+            create ours, and set it until its version is one higher
+    5 s     one multi: check `/controller` at that version, raise `/controller_epoch`: the former holder is fenced
     60 s    the earliest next taking, if a Kafka controller holds `/controller` again
 
-The epoch's version is read *before* the holder. No two terms share a version, so the first multi takes control only
-from the holder that was read.
+The epoch's version is read *before* the holder. No two terms share a version of `/controller_epoch`, and no two holders
+under one epoch a version of `/controller`, which is 0 after an election. So the first multi takes control only from the
+holder that was read, and the second one ends where another controller has taken control meanwhile.
 
 The grace period (`takeover_grace_ms`) lets the former holder finish its current event and notice. Kafka's controllers
 check `/controller` between two events. One whose write is refused within an event keeps its unsent requests, and every
@@ -39,8 +41,8 @@ from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import ControllerEpoch
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import FORBIDDEN, Check, Create, Data, Delete, ZkError, error_words
-from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.operations import FORBIDDEN, Check, Create, Data, Delete, SetData, ZkError, error_words
+from lethe.protocol.zookeeper.packing import Group, GroupDone, GroupFailed, GroupOutcome
 from lethe.protocol.zookeeper.znodes import ControllerZnode
 
 
@@ -82,15 +84,17 @@ OVERTAKEN = (ZkError.NODE_EXISTS, ZkError.NO_NODE, ZkError.BAD_VERSION)
 
 
 def take(step: StepContext, holder: Data, epoch: Data, number: ControllerEpoch, ours: Create) -> None:
-    """Replace the holder's `/controller` with ours, if `/controller_epoch` still has this version."""
+    """Replace the holder's `/controller` with ours, if both znodes still have these versions."""
     context = step.context
     context.takeover_history.going_on = context.active_controller
     context.takeover_history.epoch_version = epoch.stat.version
+    context.takeover_history.version = holder.stat.version + 1
     context.takeover_history.raising = None
-    group = (
+    group: Group = (
         Check(paths.controller_epoch(), epoch.stat.version),
         Delete(paths.controller(), holder.stat.version),
         ours,
+        *(SetData(ours.path, ours.data, version) for version in range(context.takeover_history.version)),
     )
     step.write([group], ControllerTaken(number), fenced=False)
 

@@ -23,6 +23,8 @@ class TakeoverHistory:
     """The controller whose `/controller` was removed, or may have been, while the epoch is not raised yet."""
     epoch_version: int = 0
     """Version of `/controller_epoch` that the taking checked."""
+    version: int = 0
+    """Version of `/controller` as the taking has left it: that of no other `/controller` under the same epoch."""
     raising: int | None = None
     """Version of `/controller_epoch` from which this controller has tried to raise it."""
     raised_to: int = 0

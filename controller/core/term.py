@@ -149,7 +149,7 @@ def _held_by_another_session(step: StepContext, controller: Data, epoch: ReadOut
         elif not isinstance(epoch, Data) or epoch.stat.version != context.cluster.epoch_version:
             control_lost(step)
         else:
-            epoch_raise.consider(step)
+            epoch_raise.consider(step, controller.stat.version)
         return
     context.takeover_history.going_on = None
     if context.is_leading:
@@ -215,7 +215,8 @@ def _finish_takeover(step: StepContext, epoch: ReadOutcome, migration: ReadOutco
     elif (number := _next_epoch(step, epoch)) is not None:
         takeover_history.raising, takeover_history.raised_to = epoch.stat.version, number
         data = znodes.encode_controller_epoch(number)
-        group = (Check(paths.controller(), 0), SetData(paths.controller_epoch(), data, epoch.stat.version))
+        ours = Check(paths.controller(), takeover_history.version)
+        group = (ours, SetData(paths.controller_epoch(), data, epoch.stat.version))
         step.write([group], ElectionWritten(number), fenced=False)
     else:
         step_back(step, f"{paths.controller()} is ours, and {paths.controller_epoch()} cannot be raised")

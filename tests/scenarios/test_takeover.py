@@ -41,6 +41,21 @@ def usurp(world: OneController, data: bytes = KAFKAS) -> int:
     return rival
 
 
+def rob(world: OneController, *, is_older: bool = False) -> None:
+    """Another Lethe takes control from whoever has it, and leaves the epoch for later. Older ones leave version 0."""
+    found = world.read(paths.controller())
+    assert found is not None
+    version = found.stat.version
+    world.zookeeper.multi(
+        world.zookeeper.open_session(),
+        [
+            Delete(paths.controller(), version),
+            Create(paths.controller(), LETHES, ephemeral=True),
+            *(SetData(paths.controller(), LETHES, each) for each in range(0 if is_older else version + 1)),
+        ],
+    )
+
+
 def held_by_kafka(takeover: Takeover, data: bytes = KAFKAS) -> OneController:
     """Brokers 1 and 2, and Kafka's controller 7 in control; nobody of ours stands yet."""
     world = OneController(takeover=takeover)
@@ -72,7 +87,8 @@ def test_golden_story_of_control_taken_in_one_multi_that_checks_the_tenure() -> 
         zk check /controller_epoch at version 1
         zk delete /controller
         zk create /controller (ephemeral)
-        zk check /controller at version 0
+        zk set /controller at version 0
+        zk check /controller at version 1
         zk set /controller_epoch at version 1: 2
         -> 1,2 UpdateMetadata brokers 1,2
         * ControllerDeleted
@@ -155,6 +171,18 @@ def test_holder_that_changes_between_look_and_taking_keeps_control_until_it_was_
     assert role(world) is Role.ACTIVE
     assert elections(world) == [(3, 8)]
     assert world.context.takeover_history.count == 1
+
+
+def test_holder_that_was_robbed_between_look_and_taking_is_not_robbed_twice() -> None:
+    """Two takings under one epoch: the second one would have removed the first one's `/controller`."""
+    world = held_by_kafka(Takeover.ALWAYS)
+    before_first_write(world, lambda: rob(world))
+    world.elect()
+    assert role(world) is Role.STANDING_BY
+    found = world.read(paths.controller())
+    assert found is not None
+    assert found.data == LETHES
+    assert elections(world) == []
 
 
 def test_holder_that_goes_between_look_and_taking_leaves_an_election_like_any_other() -> None:
@@ -261,6 +289,17 @@ def test_control_that_is_taken_from_us_meanwhile_is_lost_like_any_other() -> Non
     assert elections(world) == []
 
 
+@pytest.mark.parametrize("is_older", [False, True])
+def test_control_that_is_taken_from_us_before_the_epoch_is_raised_is_noticed_by_the_raise(*, is_older: bool) -> None:
+    """Both would have led under one epoch: the raise of one is for the other an epoch with its own `/controller`."""
+    world = takeover()
+    before_first_write(world, lambda: rob(world, is_older=is_older))
+    world.advance(GRACE_MS)
+    assert epoch_of(world) == (1, 1)
+    assert role(world) is Role.STANDING_BY
+    assert elections(world) == []
+
+
 def test_controller_deleted_meanwhile_is_won_by_whoever_is_quickest() -> None:
     world = takeover()
     world.write(Delete(paths.controller()))
@@ -281,6 +320,18 @@ def test_giving_up_for_good_meanwhile_removes_controller_and_touches_nobodys() -
     late.run()
     assert role(late) is Role.RETIRED
     assert late.exists(paths.controller()), "that is another one's by now"
+
+
+def test_giving_up_that_is_refused_meanwhile_ends_the_session_and_begins_no_term() -> None:
+    """`/controller` would have stayed ours, under the epoch of the former holder."""
+    world = takeover()
+    world.read_only[paths.controller()] = ZkError.NO_AUTH
+    world.feed(events.ResignationRequested("interrupted", for_good=True))
+    world.run()
+    assert role(world) is Role.RETIRED
+    assert world.renewals == ["interrupted"]
+    assert not world.exists(paths.controller())
+    assert elections(world) == []
 
 
 def test_session_lost_meanwhile_leaves_nothing() -> None:

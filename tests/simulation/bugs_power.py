@@ -16,7 +16,7 @@ from tests.simulation.planting import everywhere
 
 def epoch_never_raised() -> AbstractContextManager[object]:
     """Brokers that have seen a higher controller epoch refuse the controller, which stays active all the same."""
-    return everywhere(epoch_raise.consider, lambda step: None)
+    return everywhere(epoch_raise.consider, lambda step, version: None)
 
 
 def control_taken_unseen() -> AbstractContextManager[object]:
