@@ -16,7 +16,8 @@ A controller holds its id in the same way, by `/lethe/instances/<broker.id>`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from lethe.adapters.zookeeper.interface import RequestRefused, ZooKeeperSession
@@ -44,6 +45,30 @@ logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS: Final = 10
 """Attempts of an operation that other processes may interfere with; each one starts with a fresh read."""
+
+PATIENCE_AFTER_S = 1.0
+"""Added to the longest time that the session of a killed process can last under one leader of ZooKeeper."""
+
+
+class Patience:
+    """How long a process waits for what the session of another one owns, which may have been killed.
+
+    1.5 session timeouts and `PATIENCE_AFTER_S`, and anew from each connection of its own session: ZooKeeper may have a
+    new leader then, which keeps every session for a whole timeout."""
+
+    def __init__(self, session: ZooKeeperSession, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._session, self._now_s = session, now_s
+        self.seconds = max(0.0, 1.5 * session.negotiated_timeout_ms / 1000 + PATIENCE_AFTER_S)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._connections, self._until_s = self._session.connections, self._now_s() + self.seconds
+
+    def is_over(self) -> bool:
+        """Return whether the other process lives, as far as can be told."""
+        if self._session.connections != self._connections:
+            self._begin()
+        return self._now_s() >= self._until_s
 
 
 class BrokerIdTaken(Exception):

@@ -88,6 +88,11 @@ class ZooKeeperSession(Protocol):
         """False while a live session has no connection: requests wait until it returns or the session is lost."""
 
     @property
+    def connections(self) -> int:
+        """How many connections the session has had. An election of ZooKeeper's leader closes all, and gives every
+        session of every client a whole timeout again."""
+
+    @property
     def in_touch(self) -> bool:
         """False if the session may have expired unnoticed: its timeout has passed since the newest answered request was
         sent. A process that was suspended for so long sees this first."""

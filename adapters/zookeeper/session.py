@@ -104,6 +104,11 @@ class Session:
         return self._connection.connection is not None
 
     @property
+    def connections(self) -> int:
+        """See the interface."""
+        return self._connection.connections
+
+    @property
     def in_touch(self) -> bool:
         """See the interface."""
         return self._connection.in_touch

@@ -73,6 +73,8 @@ class SessionConnection:
         self.session_id = 0
         self.timeout_s = config.session_timeout_ms / 1000
         self.connection: Connection | None = None
+        self.connections = 0
+        """How many there have been."""
         self.online: Final = asyncio.Event()
         """Set while there is a connection, and permanently once the session is lost, so that waiting tasks wake up."""
         self.lost: Final = asyncio.Event()
@@ -183,6 +185,7 @@ class SessionConnection:
             connection.drop("given up while connecting")
             raise
         self.connection = connection
+        self.connections += 1
         self.online.set()
         logger.info("ZooKeeper session 0x%x on %s, timeout %.1f s", self.session_id, server, self.timeout_s)
 

@@ -15,7 +15,13 @@ from typing import Final
 
 from lethe.adapters.clock import Clock
 from lethe.adapters.logs import fields
-from lethe.adapters.registration import BrokerIdTaken, RegistrationFailed, notify_log_dir_failure, register_broker
+from lethe.adapters.registration import (
+    BrokerIdTaken,
+    Patience,
+    RegistrationFailed,
+    notify_log_dir_failure,
+    register_broker,
+)
 from lethe.adapters.zookeeper.interface import (
     OpenSession,
     SessionLost,
@@ -115,8 +121,7 @@ class Sessions:
 
     async def _register(self, session: ZooKeeperSession, broker: Broker) -> BrokerEpoch:
         """Register; wait until the registration of a dead process has expired."""
-        patience_s = 1.5 * session.negotiated_timeout_ms / 1000 + 1.0
-        until_s = time.monotonic() + patience_s
+        patience = Patience(session)
         told = False
         while True:
             try:
@@ -124,10 +129,10 @@ class Sessions:
                     session, broker, timestamp_ms=self._clock.now_ms(), earlier_sessions=self._earlier
                 )
             except BrokerIdTaken as taken:
-                if time.monotonic() >= until_s:
+                if patience.is_over():
                     raise CannotStart(str(taken)) from taken
                 if not told:
-                    logger.warning("%s; waiting up to %.0f s for it to go", taken, patience_s)
+                    logger.warning("%s; waiting %.0f s for it to go", taken, patience.seconds)
                     told = True
                 await asyncio.sleep(POLL_S)
             else:

@@ -2,7 +2,7 @@
 
 Brokers, `/controller`, metrics and the journal identify a controller by its id only, so two processes with one
 `broker.id` cannot be told apart. Each process creates the znode before it stands for election. Where the id is taken,
-it waits 1.5 session timeouts plus `PATIENCE_AFTER_S`, so that the session of a killed process can expire:
+it waits for the session of a killed process to expire (`registration.Patience`):
 
     holder of the id                                  result
     no process                                        the id is held
@@ -19,13 +19,12 @@ import asyncio
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import orjson
 
-from lethe.adapters.registration import EphemeralTaken, ensure_roots, make_ephemeral
+from lethe.adapters.registration import EphemeralTaken, Patience, ensure_roots, make_ephemeral
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
@@ -35,8 +34,6 @@ from lethe.protocol.zookeeper.znodes import is_controller_registration
 logger = logging.getLogger(__name__)
 
 POLL_S = 0.25
-PATIENCE_AFTER_S = 1.0
-"""Added to the longest time that the session of a killed process can last."""
 KEPT_SESSIONS: Final = 16
 """Earlier sessions of this process whose znode may still exist."""
 _SHOWN: Final = 200
@@ -69,8 +66,7 @@ class Instance:
         await session.ensure_path(paths.INSTANCES)
         path = paths.instance(self._controller)
         making: list[Operation] = [Create(path, None, ephemeral=True), SetData(path, _own_record(self._admin()), 0)]
-        patience_s = max(0.0, 1.5 * session.negotiated_timeout_ms / 1000 + PATIENCE_AFTER_S)
-        until_s = time.monotonic() + patience_s
+        patience = Patience(session)
         told = False
         try:
             while True:
@@ -81,13 +77,13 @@ class Instance:
                         return
                     except EphemeralTaken as held:
                         taken = await self._process(session, held)
-                if time.monotonic() >= until_s:
+                if patience.is_over():
                     raise ControllerIdTaken(
                         f"{taken.what}: {taken.remedy}, or give this controller a broker.id of its own "
                         f"(it is {self._controller})"
                     )
                 if not told:
-                    logger.warning("%s; waiting up to %.0f s for it to go", taken.what, patience_s)
+                    logger.warning("%s; waiting %.0f s for it to go", taken.what, patience.seconds)
                     told = True
                 await asyncio.sleep(POLL_S)
         finally:
@@ -110,7 +106,7 @@ class Instance:
         (found,) = await session.read([GetData(held.path)])
         where = _where(found.data) if isinstance(found, Data) else ""
         return _Holder(
-            f"another process{where} runs as controller {self._controller} (ZooKeeper session {held.owner:#x})"
+            f"another process{where} has the id of controller {self._controller} (ZooKeeper session {held.owner:#x})"
         )
 
 

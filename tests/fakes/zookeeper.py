@@ -87,6 +87,7 @@ class FakeSession:
         self._model = zookeeper.model
         self._lost = asyncio.Event()
         self._lost_reason: str | None = None
+        self.connections = 1
         self._online = asyncio.Event()
         self._online.set()
         self._at_disconnect = _Watching(0, (), (), ())
@@ -115,6 +116,7 @@ class FakeSession:
 
     def reconnect(self) -> None:
         """The connection is back: watches are set again, and go off for what has changed meanwhile."""
+        self.connections += 1
         self._online.set()
         self._model.set_watches(self._session_id, *self._at_disconnect)
         self._zookeeper.deliver()

@@ -34,7 +34,7 @@ async def test_a_second_controller_of_one_id_is_refused(zookeeper_chroot: str, t
         await first.says("ZooKeeper session established")
         async with daemon("controller", tmp_path, 1001, zookeeper_chroot) as second:
             assert await second.ends() == 2, second.said
-        assert f"process {first.process.pid}) runs as controller 1001" in second.said
+        assert f"process {first.process.pid}) has the id of controller 1001" in second.said
         assert "give this controller a broker.id of its own (it is 1001)" in second.said
         assert first.process.returncode is None
 

@@ -188,6 +188,7 @@ async def test_a_handshake_that_is_never_answered_does_not_cost_the_session(zook
         await proxy.harmed(1)
         await asyncio.wait_for(session.read([Exists("/")]), LIMIT_S)
         assert (session.session_id, session.lost_reason, proxy.connections) == (session_id, None, 3)
+        assert session.connections == 2, "the one of the handshake was none"
 
 
 # --- ZooKeeper is not there ---------------------------------------------------------------------------------------

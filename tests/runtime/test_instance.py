@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from lethe.adapters import registration
 from lethe.controller.runtime import instance
 from lethe.controller.runtime.app import ControllerApp, ExitCode
 from lethe.controller.runtime.brokers import BrokerConnection
@@ -25,7 +26,7 @@ HERE = Endpoint("PLAINTEXT", "127.0.0.1", 9092, SecurityProtocol.PLAINTEXT)
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instance, "PATIENCE_AFTER_S", -1_000.0)
+    monkeypatch.setattr(registration, "PATIENCE_AFTER_S", -1_000.0)
     monkeypatch.setattr(instance, "POLL_S", 0.01)
 
 
@@ -47,7 +48,7 @@ async def test_the_second_process_of_an_id_is_refused_with_the_first_ones_addres
     zookeeper = FakeZooKeeper()
     async with opened(zookeeper) as first, opened(zookeeper) as second:
         await Instance(OURS).prepare(first)
-        with pytest.raises(ControllerIdTaken, match=r"process \d+\) runs as controller 1001 .*broker.id of its own"):
+        with pytest.raises(ControllerIdTaken, match=r"process \d+\) has the id of controller 1001 .*broker.id of"):
             await Instance(OURS).prepare(second)
         await Instance(BrokerId(1002)).prepare(second)
 
@@ -66,7 +67,7 @@ async def test_an_earlier_session_of_the_same_process_is_no_other_process() -> N
 async def test_a_process_that_was_killed_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(instance, "PATIENCE_AFTER_S", 60.0)
+    monkeypatch.setattr(registration, "PATIENCE_AFTER_S", 60.0)
     zookeeper = FakeZooKeeper()
     async with opened(zookeeper) as killed, opened(zookeeper) as ours:
         await Instance(OURS).prepare(killed)
@@ -76,6 +77,22 @@ async def test_a_process_that_was_killed_is_waited_for(
                 await asyncio.sleep(0)
             zookeeper.expire(killed.session_id)
             await waiting
+
+
+async def test_a_new_connection_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ZooKeeper may have a new leader, under which the session of a killed process lasts for a whole timeout again."""
+    now_s = 0.0
+    monkeypatch.setattr(registration, "PATIENCE_AFTER_S", 0.0)
+    async with opened(FakeZooKeeper()) as ours:
+        patience = registration.Patience(ours, lambda: now_s)
+        now_s = patience.seconds - 0.1
+        assert not patience.is_over()
+        ours.disconnect()
+        ours.reconnect()
+        now_s = patience.seconds + 0.1
+        assert not patience.is_over()
+        now_s = 2 * patience.seconds + 0.2
+        assert patience.is_over()
 
 
 @pytest.mark.parametrize("is_controller", [False, True])
@@ -106,7 +123,7 @@ async def test_a_controller_whose_id_is_taken_ends_and_says_why(caplog: pytest.L
         async with asyncio.timeout(30):
             assert await app.run() == ExitCode.CANNOT_START
         critical = [record.getMessage() for record in caplog.records if record.levelname == "CRITICAL"]
-        assert [("runs as controller 1001" in message) for message in critical] == [True]
+        assert [("has the id of controller 1001" in message) for message in critical] == [True]
 
 
 async def test_a_controller_for_one_command_leaves_nothing_in_zookeeper() -> None:
