@@ -163,10 +163,6 @@ class Acls:
             for name, entries in by_name.items():
                 yield ResourcePattern(resource_type, pattern_type, name), entries
 
-    def names(self, resource_type: ResourceType, pattern_type: PatternType) -> _ByName:
-        """Return the ACLs of all patterns of these types, by name."""
-        return self._names.get((resource_type, pattern_type), {})
-
 
 NO_ACLS: Final = Acls.of({})
 NOT_LOADED: Final = Acls.of({ResourcePattern(kind, PatternType.LITERAL, WILDCARD): UNREADABLE for kind in ResourceType})
@@ -192,42 +188,6 @@ class Authorizer:
             return False
         return _matches(entries, client, _IMPLIED_BY.get(action.operation, (action.operation,)), Permission.ALLOW)
 
-    def allows_somewhere(self, client: Client, operation: Operation, resource_type: ResourceType) -> bool:
-        """Return whether the client may do this to some resource of the type: `authorizeByResourceType` of Kafka 3.
-
-        Operations imply no others here, as in Kafka. Reads all ACLs of the type.
-        """
-        if client.principal in self.super_users:
-            return True
-        denied = self._names_with(client, operation, resource_type, PatternType.LITERAL, Permission.DENY)
-        if WILDCARD in denied:
-            return False
-        if self.allow_everyone_if_no_acl_found:
-            return True
-        found = self._names_with(client, operation, resource_type, PatternType.PREFIXED, Permission.DENY)
-        denied_prefixes = _Prefixes(found, frozenset(map(len, found)))
-        prefixes = self._names_with(client, operation, resource_type, PatternType.PREFIXED, Permission.ALLOW)
-        if not all(_begins_with(name, denied_prefixes) for name in prefixes):
-            return True
-        literal = self._names_with(client, operation, resource_type, PatternType.LITERAL, Permission.ALLOW)
-        return any(
-            name == WILDCARD or (name not in denied and not _begins_with(name, denied_prefixes)) for name in literal
-        )
-
-    def _names_with(
-        self,
-        client: Client,
-        operation: Operation,
-        resource_type: ResourceType,
-        pattern_type: PatternType,
-        permission: Permission,
-    ) -> frozenset[str]:
-        """Return the patterns of this kind that allow, or deny, the operation to the client."""
-        by_name = self.acls.names(resource_type, pattern_type)
-        return frozenset(
-            name for name, entries in by_name.items() if _matches(entries, client, (operation,), permission)
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Sender:
@@ -242,11 +202,6 @@ class Sender:
         return self.authorizer is None or self.authorizer.allows(self.client, action)
 
 
-class _Prefixes(NamedTuple):
-    names: frozenset[str]
-    lengths: frozenset[int]
-
-
 def _matches(
     entries: tuple[AclEntry, ...], client: Client, operations: tuple[Operation, ...], permission: Permission
 ) -> bool:
@@ -257,10 +212,6 @@ def _matches(
         and entry.host in (client.host, WILDCARD)
         for entry in entries
     )
-
-
-def _begins_with(name: str, prefixes: _Prefixes) -> bool:
-    return any(name[:length] in prefixes.names for length in prefixes.lengths)
 
 
 def refusal(client: Client, action: Action) -> str:

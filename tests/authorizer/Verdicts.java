@@ -38,7 +38,6 @@ public class Verdicts {
     static final ObjectMapper JSON = new ObjectMapper();
     static final Map<String, AclAuthorizer> AUTHORIZERS = new HashMap<>();
     static final Method UPDATE_CACHE = method("updateCache");
-    static final Method SOMEWHERE = method("authorizeByResourceType");
 
     public static void main(String[] args) throws Exception {
         PrintStream answers = new PrintStream(System.out, false, StandardCharsets.UTF_8);
@@ -133,8 +132,6 @@ public class Verdicts {
             AuthorizableRequestContext context = new Context(request);
             if (operation == AclOperation.UNKNOWN || type == ResourceType.UNKNOWN) {
                 letters.append('-');
-            } else if (request.get(5).isNull()) {
-                letters.append(SOMEWHERE == null ? '-' : letter(invoke(SOMEWHERE, authorizer, context, operation, type)));
             } else {
                 ResourcePattern resource = new ResourcePattern(type, request.get(5).asText(), PatternType.LITERAL);
                 letters.append(letter(authorizer.authorize(context, List.of(new Action(operation, resource, 1, true, true))).get(0)));
@@ -189,7 +186,7 @@ public class Verdicts {
         return AUTHORIZERS.get(question.get("on").asText());
     }
 
-    /** The method of this name, which is private in some versions; null if this version has none. */
+    /** The method of this name, which is private in some versions. */
     static Method method(String name) {
         for (Method method : AclAuthorizer.class.getDeclaredMethods()) {
             if (method.getName().endsWith(name)) {
@@ -197,7 +194,7 @@ public class Verdicts {
                 return method;
             }
         }
-        return null;
+        throw new IllegalStateException("AclAuthorizer of this version has no method " + name);
     }
 
     static Object invoke(Method method, Object on, Object... arguments) throws Exception {

@@ -19,7 +19,7 @@ from lethe.cluster.ivy import cache_directory
 from lethe.cluster.java import java_executable
 from lethe.cluster.kafka import kafka_command
 from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaVersion
-from lethe.protocol.security.acls import AclEntry, ResourcePattern, ResourceType
+from lethe.protocol.security.acls import AclEntry, ResourcePattern
 from lethe.protocol.security.authorizer import Action, Client
 
 SOURCE = Path(__file__).with_name("Verdicts.java")
@@ -28,15 +28,10 @@ LOGGING = "log4j.rootLogger=OFF\n"
 
 
 class Question(NamedTuple):
-    """A client and its action; `Somewhere` in place of an action asks `authorizeByResourceType`."""
+    """A client and its action."""
 
     client: Client
-    action: Action | Somewhere
-
-
-class Somewhere(NamedTuple):
-    operation: Any
-    resource_type: ResourceType
+    action: Action
 
 
 class KafkaFault(Exception):
@@ -98,11 +93,10 @@ class KafkaAuthorizers:
         self.ask("delete", on=name, bindings=[_binding(*binding) for binding in bindings])
 
 
-def _request(question: Question) -> list[str | None]:
+def _request(question: Question) -> list[str]:
     client, action = question
-    name = action.name if isinstance(action, Action) else None
     operation, resource_type = action.operation.value, action.resource_type.value
-    return [client.principal.type, client.principal.name, client.host, operation, resource_type, name]
+    return [client.principal.type, client.principal.name, client.host, operation, resource_type, action.name]
 
 
 def _binding(resource: ResourcePattern, entry: AclEntry) -> list[str]:

@@ -95,28 +95,6 @@ def test_what_could_not_be_read_denies_everyone_but_super_users(acls: Acls) -> N
     assert not rights.allows(Client(Principal("user", "root"), HERE), READ)
 
 
-def test_somewhere_is_allowed_where_no_denial_covers_the_whole_pattern() -> None:
-    allow, deny = (acl(ANN, Operation.WRITE),), (acl(EVERYONE, Operation.ALL, Permission.DENY),)
-    prefix = PatternType.PREFIXED
-
-    def somewhere(acls: dict[ResourcePattern, tuple[AclEntry, ...]]) -> bool:
-        return authorizer(acls).allows_somewhere(FROM_ANN, Operation.WRITE, ResourceType.TOPIC)
-
-    assert not somewhere({})
-    assert somewhere({topic("orders"): allow})
-    assert not somewhere({topic("orders"): allow + deny})
-    assert not somewhere({topic("orders"): allow, topic("*"): deny})
-    assert not somewhere({topic("orders"): allow, topic("o", prefix): deny})
-    assert somewhere({topic("o", prefix): allow, topic("orders"): deny})
-    assert not somewhere({topic("o", prefix): allow + deny})
-    assert somewhere({topic("*"): allow, topic("o", prefix): deny})
-    assert not authorizer({topic("orders"): allow}).allows_somewhere(FROM_ANN, Operation.DESCRIBE, ResourceType.TOPIC)
-    assert Authorizer(NO_ACLS, allow_everyone_if_no_acl_found=True).allows_somewhere(
-        FROM_ANN, Operation.WRITE, ResourceType.TOPIC
-    )
-    assert authorizer({topic("*"): deny}).allows_somewhere(Client(ROOT, HERE), Operation.WRITE, ResourceType.TOPIC)
-
-
 def test_acls_are_replaced_without_changing_those_before() -> None:
     before = Acls.of({topic("a"): UNREADABLE, topic("pre", PatternType.PREFIXED): UNREADABLE})
     after = before.replaced({topic("a"): (), topic("pre", PatternType.PREFIXED): (), topic("b"): UNREADABLE})
