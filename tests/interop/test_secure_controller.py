@@ -102,9 +102,9 @@ async def administering(
 ) -> AsyncIterator[AIOKafkaAdminClient]:
     """An admin client of this user."""
     client = AIOKafkaAdminClient(bootstrap_servers=bootstrap(cluster), **listeners.aiokafka(user))
-    await client.start()
     try:
         async with asyncio.timeout(LIMIT_S):
+            await client.start()
             yield client
     finally:
         await client.close()

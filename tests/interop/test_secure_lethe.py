@@ -53,9 +53,13 @@ REFUSED_LIMIT_S = 60.0
 class Commands:
     """Lethe's commands as one user, and everything that they have printed."""
 
-    def __init__(self, cluster: LocalCluster, listeners: SecureListeners) -> None:
+    def __init__(
+        self, cluster: LocalCluster, listeners: SecureListeners, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """The environment has what ZooKeeper asks for."""
         self._lethe = Lethe(cluster.zookeeper_connect, limit_s=240)
         self._listeners = listeners
+        self._environment = environment
         self.printed: list[str] = []
 
     async def __call__(self, *arguments: str, user: str = LETHE, trouble: Trouble | None = None) -> Ran:
@@ -64,7 +68,7 @@ class Commands:
 
     async def alone(self, *arguments: str) -> Ran:
         """Run a command that asks no broker."""
-        ran = await self._lethe(*arguments)
+        ran = await self._lethe(*arguments, environment=self._environment)
         self.printed += [ran.out, ran.err]
         return ran
 
@@ -215,8 +219,13 @@ async def commands_are_refused(lethe: Commands, user: str, trouble: Trouble | No
     assert re.search(sentence, ran.err), ran
 
 
-async def controllers_are_refused(cluster: LocalCluster, listeners: SecureListeners) -> None:
-    """One for each trouble, all at once: each says why it does not take control from the one that does nothing."""
+async def controllers_are_refused(
+    cluster: LocalCluster, listeners: SecureListeners, zookeeper_properties: Mapping[str, str] | None = None
+) -> None:
+    """One for each trouble, all at once: each says why it does not take control from the one that does nothing.
+
+    ZooKeeper lets them in.
+    """
     troubles = (None, *listeners.troubles)
     controllers = {
         trouble: ControllerDaemon(
@@ -225,6 +234,7 @@ async def controllers_are_refused(cluster: LocalCluster, listeners: SecureListen
             {
                 "zookeeper.connect": cluster.zookeeper_connect,
                 "inter.broker.protocol.version": cluster.kafka_brokers[0].kafka.version.inter_broker_protocol,
+                **(zookeeper_properties or {}),
                 **listeners.daemon_properties(GUEST if trouble is None else LETHE, trouble),
                 **TAKING,
             },

@@ -7,7 +7,7 @@ Kafka's zookeeper-security-migration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from lethe.adapters.config_zookeeper import ZOOKEEPER, ZooKeeperAccess, read_acc
 from lethe.adapters.properties import read_values, schema
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.adapters.zookeeper.session import open_session
 from lethe.cluster.local import ClusterSettings, LocalCluster
 from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
@@ -40,6 +41,7 @@ from tests.interop.conditions import (
 )
 from tests.interop.conftest import START_LIMIT_S, fetched
 from tests.interop.java_clients import run
+from tests.interop.secure_listeners import LETHE, SecureListeners
 
 pytestmark = [
     pytest.mark.interop,
@@ -123,16 +125,21 @@ def door(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Door]:
         opened.zookeeper.close()
 
 
-async def secured_by_kafka(door: Door, version: str, directory: Path) -> None:
+async def secured_by_kafka(
+    door: Door, version: str, directory: Path, prepare: Callable[[ZooKeeperSession], Awaitable[None]] | None = None
+) -> None:
     """Make Kafka's roots without access lists, as a cluster has them, and have Kafka's own tool secure them.
 
-    The tool makes what is missing without data: 3.8 and later make /migration, which is no migration then.
+    `prepare` writes what else the cluster has by then. The tool makes what is missing without data: 3.8 and later make
+    /migration, which is no migration then.
     """
     plaintext = ZooKeeperConfig(parse_connect_string(f"{door.zookeeper.connect_string}/kafka"))
     async with open_session(plaintext, lambda _: None) as session:
         await ensure_roots(session)
         feature = b'{"version":2,"features":{},"status":1}'
         await session.multi([Create(paths.controller_epoch(), b"0"), Create("/feature", feature)])
+        if prepare is not None:
+            await prepare(session)
     arguments = ["--zookeeper.acl", "secure", "--zookeeper.connect", door.connect]
     if door.properties:
         file = directory / "zookeeper-tls.properties"
@@ -141,7 +148,15 @@ async def secured_by_kafka(door: Door, version: str, directory: Path) -> None:
     await run(fetched(version), "ZkSecurityMigrator", arguments, directory, door.jvm_flags)
 
 
-def cluster_of(door: Door, version: str, directory: Path, *, controllers: int) -> LocalCluster:
+def cluster_of(
+    door: Door,
+    version: str,
+    directory: Path,
+    *,
+    controllers: int,
+    listeners: SecureListeners | None = None,
+) -> LocalCluster:
+    """Two brokers behind the door. With `listeners` they and controllers have these, and controllers are listed."""
     secured = {"zookeeper.set.acl": "true", **door.properties}
     return LocalCluster(
         ClusterSettings(
@@ -150,12 +165,21 @@ def cluster_of(door: Door, version: str, directory: Path, *, controllers: int) -
             kafka=fetched(version),
             kafka_brokers=2,
             log_dirs=1,
-            listed=False,
+            listed=listeners is not None,
             work_dir=directory / "cluster",
             zookeeper_connect=door.connect,
             zookeeper_access=door.access(directory),
-            controller_properties={**secured, **door.lethe_properties, **TAKING},
-            kafka_properties={"auto.create.topics.enable": "false", **secured},
+            controller_properties={
+                **secured,
+                **door.lethe_properties,
+                **TAKING,
+                **({} if listeners is None else listeners.member_properties(LETHE)),
+            },
+            kafka_properties={
+                "auto.create.topics.enable": "false",
+                **secured,
+                **({} if listeners is None else listeners.broker_properties()),
+            },
             kafka_jvm_flags=door.jvm_flags,
             start_limit_s=START_LIMIT_S,
         )
@@ -198,8 +222,11 @@ async def by_kafkas_tool(cluster: LocalCluster, version: str, directory: Path, *
     await run(fetched(version), "TopicCommand", ("--bootstrap-server", servers, *arguments, *replicas), directory)
 
 
-async def whose_it_is(door: Door, tmp_path: Path) -> None:
-    """Znodes of Kafka, of its tool, of Lethe's controller and of its commands have the same access lists."""
+async def whose_it_is(door: Door, tmp_path: Path, readable: Mapping[str, bool] | None = None) -> None:
+    """Znodes of Kafka, of its tool, of Lethe's controller and of its commands have the same access lists.
+
+    `readable` tells of further paths whether the world may read them.
+    """
     access = door.access(tmp_path)
     context = None if access.tls is None else access.tls.make_context()
     port = door.zookeeper.port if context is None else door.zookeeper.secure_port
@@ -216,6 +243,7 @@ async def whose_it_is(door: Door, tmp_path: Path) -> None:
         "/config/users": hidden,
         "/config/brokers": hidden,
         "/lethe": shown,
+        **{path: shown if is_shown else hidden for path, is_shown in (readable or {}).items()},
     }
     found = {path: await acl_of("127.0.0.1", port, f"/kafka{path}", access.sasl, context) for path in expected}
     assert found == expected

@@ -8,7 +8,7 @@ control goes back to Kafka.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -93,9 +93,19 @@ def by_certificate(directory: Path) -> Guarded:
     return Guarded(
         by_accepted_certificate(directory, authority),
         (
-            Refused("foreign client", client("foreign", foreign.issue("kafka")), r"certificate.*truststore"),
-            Refused("expired client", client("expired", authority.expired("kafka")), r"expired"),
-            Refused("foreign server", client("doubting", authority.issue("kafka"), foreign_trust), r"truststore"),
+            Refused(
+                "foreign client", client("foreign", foreign.issue("kafka")), r"certificate.*ZooKeeper's truststore"
+            ),
+            Refused(
+                "expired client",
+                client("expired", authority.expired("kafka")),
+                r"zookeeper\.ssl\.keystore\.location.*expired",
+            ),
+            Refused(
+                "foreign server",
+                client("doubting", authority.issue("kafka"), foreign_trust),
+                r"zookeeper\.ssl\.truststore\.location",
+            ),
             Refused("another name", client("guest", authority.issue("guest")), NOT_OURS, can_read=True),
         ),
     )
@@ -134,10 +144,17 @@ async def command(door: Door, properties: Mapping[str, str], *arguments: str) ->
     return await Lethe(door.connect, limit_s=240)(*arguments, environment=environment)
 
 
-async def all_are_refused(cluster: LocalCluster, session: ZooKeeperSession, guarded: Guarded) -> None:
+async def all_are_refused(
+    cluster: LocalCluster,
+    session: ZooKeeperSession,
+    guarded: Guarded,
+    commands: Sequence[Sequence[str]] = (("survey",), ("explain", "stuck"), ("rescue", "--yes", "stuck")),
+    daemon_properties: Mapping[str, str] | None = None,
+) -> None:
+    """Brokers accept the commands, and controllers with these properties."""
     before = await look(cluster, session, "kept", "stuck")
     for client in guarded.refused:
-        for arguments in (("survey",), ("explain", "stuck"), ("rescue", "--yes", "stuck")):
+        for arguments in commands:
             ran = await command(guarded.door, client.properties, *arguments)
             assert ran.code != 70, (client.what, ran)
             if not client.can_read or arguments[0] == "rescue":
@@ -145,11 +162,13 @@ async def all_are_refused(cluster: LocalCluster, session: ZooKeeperSession, guar
                 assert re.search(client.sentence, ran.err + ran.out), (client.what, ran)
             assert not any("secret-1" in text for text in ran[1:]), (client.what, ran)
             assert await look(cluster, session, "kept", "stuck") == before, (client.what, ran)
-        await a_controller_is_refused(cluster, guarded.door, client)
+        await a_controller_is_refused(cluster, guarded.door, client, daemon_properties or {})
         assert await look(cluster, session, "kept", "stuck") == before, client.what
 
 
-async def a_controller_is_refused(cluster: LocalCluster, door: Door, client: Refused) -> None:
+async def a_controller_is_refused(
+    cluster: LocalCluster, door: Door, client: Refused, daemon_properties: Mapping[str, str]
+) -> None:
     set_acl = "false" if client.what == "nobody" else "true"
     controller = ControllerDaemon(
         2001,
@@ -159,6 +178,7 @@ async def a_controller_is_refused(cluster: LocalCluster, door: Door, client: Ref
             "zookeeper.set.acl": set_acl,
             "zookeeper.connection.timeout.ms": "10000",
             "inter.broker.protocol.version": cluster.kafka_brokers[0].kafka.version.inter_broker_protocol,
+            **daemon_properties,
             **client.properties,
             **TAKING,
         },
