@@ -1,7 +1,9 @@
-"""Take the pictures of docs/: of a board with 1,000 topics in deletion, or of a report that `make report` made.
+"""Take the pictures of docs/: of a board with 1,000 topics in deletion, of a report that `make report` made, or of the
+trends of five weeks.
 
 python -m tools.pictures board
 python -m tools.pictures build/report/report.html
+python -m tools.pictures trends
 """
 
 from __future__ import annotations
@@ -10,11 +12,15 @@ import asyncio
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from lethe.pipeline.report.page import page
+from lethe.pipeline.report.read import read_report
 from tests.fakes.board_scene import busy_scene
+from tests.fakes.weeks_lake import write_weeks
 from tools.browser import open_page, until
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
@@ -35,6 +41,8 @@ class Picture(NamedTuple):
     is_whole: bool = False
     explains: bool = False
     """Whether a topic that waits is clicked before."""
+    of_element: str | None = None
+    """Selector of the element that is taken alone."""
 
 
 BOARD: Final = (
@@ -47,6 +55,7 @@ REPORT: Final = (
     Picture("report-desktop.png", 1440, 900, of_page=3000),
     Picture("report-phone.png", 390, 844, of_page=3200),
 )
+TRENDS: Final = Picture("report-trends.png", 1280, 900, of_element="#trends")
 
 
 async def take_board() -> list[Path]:
@@ -60,6 +69,14 @@ async def take_report(url: str) -> list[Path]:
     return [await _take(picture, url) for picture in REPORT]
 
 
+async def take_trends() -> list[Path]:
+    """Take that of the trends, of a lake with gaps of every kind."""
+    with tempfile.TemporaryDirectory() as directory:
+        made = Path(directory) / "report.html"
+        made.write_text(page(read_report(str(write_weeks(Path(directory) / "lake")))), encoding="utf-8")
+        return [await _take(TRENDS, made.as_uri())]
+
+
 async def _take(picture: Picture, url: str, is_board: bool = False) -> Path:
     """Write the picture and return its path."""
     path = DOCS / picture.name
@@ -70,7 +87,9 @@ async def _take(picture: Picture, url: str, is_board: bool = False) -> Path:
             await view.page.evaluate(EXPLAIN)
             await until(view.page, EXPLAINED)
         await until(view.page, STILL)
-        if picture.of_page is None:
+        if picture.of_element is not None:
+            await view.page.locator(picture.of_element).screenshot(path=path)
+        elif picture.of_page is None:
             await view.page.screenshot(path=path, full_page=picture.is_whole)
         else:
             await view.page.screenshot(
@@ -83,11 +102,14 @@ def main(arguments: Sequence[str]) -> int:
     """Exit code 2 where there is no such page. pngquant makes the files smaller where it is installed."""
     if list(arguments) == ["board"]:
         made = asyncio.run(take_board())
-    elif len(arguments) == 1 and (page := Path(arguments[0])).is_file():
-        made = asyncio.run(take_report(page.resolve().as_uri()))
+    elif list(arguments) == ["trends"]:
+        made = asyncio.run(take_trends())
+    elif len(arguments) == 1 and (report := Path(arguments[0])).is_file():
+        made = asyncio.run(take_report(report.resolve().as_uri()))
     else:
         named = " ".join(arguments) or "named"
-        print(f"there is no page {named}: give `board`, or the page that `make report` wrote", file=sys.stderr)
+        known = "`board`, `trends`, or the page that `make report` wrote"
+        print(f"there is no page {named}: give {known}", file=sys.stderr)
         return 2
     if (pngquant := shutil.which("pngquant")) is not None:
         subprocess.run([pngquant, "--force", "--ext", ".png", "--speed", "1", *map(str, made)], check=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Final, NamedTuple
 
 from lethe.pipeline.report.formatting import MS_PER_DAY, clock, number, round_size, step_words
@@ -30,6 +31,8 @@ FINE_LOG_TICKS: Final = (
 """For an axis with too few of the other ticks."""
 
 
+_YEAR: Final = 350
+"""Days, beyond which a day and a month are ambiguous."""
 _HEADROOM: Final = 1.06
 """Length of an axis of amounts, relative to the largest amount."""
 
@@ -95,6 +98,29 @@ def size_scale(most: float, *, wanted: int = 4) -> Scale:
     """Return a scale of bytes, from 0."""
     step = max(round_step(most / wanted), 1)
     return _linear(0, max(most, 1) * _HEADROOM, 0, step, lambda value: round_size(value) if value else "0")
+
+
+def diverging_scale(up: float, down: float, *, wanted: int = 4) -> Scale:
+    """Return a scale of whole numbers from `down` below zero to `up` above it, labelled without a sign."""
+    step = max(round_step(max(up + down, 1) / wanted), 1)
+    low, high = -down * _HEADROOM, max(up, 0 if down else 1) * _HEADROOM
+    first = -math.floor(down / step) * step
+    return _linear(low, high, first, step, lambda value: number(abs(value)))
+
+
+def period_scale(days: Sequence[date]) -> Scale:
+    """Return a scale of periods of equal length that begin on these days: the first is from 0 to 1. Some have a label,
+    with the year where a day and a month are ambiguous."""
+    has_year = len(days) > 1 and (days[-1] - days[0]).days > _YEAR
+    every = -(-len(days) // (4 if has_year else 6))
+    scale = Scale(0, max(len(days), 1))
+    labels = ((place, _day_label(days[place], has_year)) for place in range(0, len(days), every))
+    ticks = tuple(Tick(scale.at(place), label, nth % 2 == 1) for nth, (place, label) in enumerate(labels))
+    return Scale(scale.start, scale.end, ticks)
+
+
+def _day_label(value: date, has_year: bool) -> str:
+    return value.isoformat() if has_year else f"{value:%d %b}".lstrip("0")
 
 
 def time_step(extent: float, wanted: int) -> int:

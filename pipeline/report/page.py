@@ -14,6 +14,7 @@ from lethe.pipeline.report import (
     sections_findings,
     sections_owed,
     sections_timelines,
+    sections_trends,
 )
 from lethe.pipeline.report.components import Section
 from lethe.pipeline.report.formatting import NONE, cut, day, instant
@@ -67,6 +68,7 @@ def _sections(report: Report) -> Sequence[Section]:
         sections_findings.stuck(report),
         sections_findings.leftovers(report),
         sections_deletions.progress(report),
+        sections_trends.trends(report),
         sections_timelines.timelines(report),
         sections_deletions.latencies(report),
         sections_deletions.reclaimed(report),

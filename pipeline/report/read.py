@@ -16,6 +16,7 @@ from lethe.pipeline.report.read_earlier import read_earlier
 from lethe.pipeline.report.read_owed import read_promises
 from lethe.pipeline.report.read_spans import read_deletions
 from lethe.pipeline.report.read_surveys import read_surveys, rows_of_surveys
+from lethe.pipeline.report.read_trends import read_trends
 from lethe.pipeline.report.values import (
     BadLine,
     DailySlo,
@@ -75,6 +76,7 @@ def _read(lake: LakeReader, title: str, days: DayFilter) -> Report:
         first_day=days.first,
         last_day=days.last,
         deletions=read_deletions(lake, where),
+        trends=read_trends(lake, days),
         slo=lake.rows(
             tables.DELETION_SLO,
             DailySlo,

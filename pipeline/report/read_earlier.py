@@ -34,11 +34,12 @@ from lethe.protocol.findings import Reason
 from lethe.protocol.zookeeper import paths
 
 _SHOWN: Final = 200
-_KEPT_REASONS: Final = (
+KEPT_REASONS: Final = (
     Reason.STRAY_DIRECTORY,
     Reason.DIRECTORY_WITHOUT_TOPIC,
     Reason.DIRECTORY_OF_OTHER_INCARNATION,
 )
+"""Reasons that only a survey sees that read the log directory itself."""
 
 
 def read_earlier(
@@ -82,7 +83,7 @@ def _found(
     """Return what these surveys found in their log directories, and the newest survey did not."""
     wanted = [row for row in surveys if row.survey_id in claims or row is newest]
     where = rows_of_surveys(wanted) & (ds.field("place") == "disk")
-    where &= ds.field("reason").isin([reason.code for reason in _KEPT_REASONS])
+    where &= ds.field("reason").isin([reason.code for reason in KEPT_REASONS])
     names = column_names(Finding)
     again: set[tuple[int | None, str | None]] = set()
     found: list[Finding] = []

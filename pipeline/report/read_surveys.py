@@ -28,7 +28,7 @@ ROUND_MS: Final = 36 * 3_600_000
 _SHOWN: Final = 40
 _ROUND: Final = 1000
 _AHEAD: Final = 5
-_NEWEST_FIRST: Final = (SortKey("taken_at", True), SortKey("survey_id"))
+NEWEST_FIRST: Final = (SortKey("taken_at", True), SortKey("survey_id"))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,43 +49,39 @@ class SurveySelection(NamedTuple):
 
 def read_surveys(lake: LakeReader, where: Any) -> SurveySelection:
     """Return the surveys of a lake; `where` selects the listed ones. Raises as LakeReader."""
-    limit = _latest_plausible(lake)
-    counts, is_ahead = None, None
-    if limit is not None:
-        counts, is_ahead = ds.field("taken_at") <= _instant(limit), ds.field("taken_at") > _instant(limit)
-    newest = lake.rows(tables.SURVEYS, SurveyRow, _NEWEST_FIRST, limit=1, where=counts).shown
+    counts = plausible(lake)
+    newest = lake.rows(tables.SURVEYS, SurveyRow, NEWEST_FIRST, limit=1, where=counts).shown
     round_ = newest
     if newest and newest[0].taken_at is not None:
         near = ds.field("taken_at") >= _instant(_EPOCH + timedelta(milliseconds=newest[0].taken_at - ROUND_MS))
-        round_ = lake.rows(
-            tables.SURVEYS, SurveyRow, _NEWEST_FIRST, limit=_ROUND, where=and_filters(near, counts)
-        ).shown
+        round_ = lake.rows(tables.SURVEYS, SurveyRow, NEWEST_FIRST, limit=_ROUND, where=and_filters(near, counts)).shown
     return SurveySelection(
-        lake.rows(tables.SURVEYS, SurveyRow, _NEWEST_FIRST, limit=_SHOWN, where=and_filters(where, counts)),
+        lake.rows(tables.SURVEYS, SurveyRow, NEWEST_FIRST, limit=_SHOWN, where=and_filters(where, counts)),
         round_,
-        Rows()
-        if is_ahead is None
-        else lake.rows(tables.SURVEYS, SurveyRow, _NEWEST_FIRST, limit=_AHEAD, where=is_ahead),
+        Rows() if counts is None else lake.rows(tables.SURVEYS, SurveyRow, NEWEST_FIRST, limit=_AHEAD, where=~counts),
     )
 
 
 def rows_of_surveys(surveys: Sequence[SurveyRow]) -> Any:
     """Return an Arrow filter for rows of these surveys, which skips partitions of other days."""
-    days = sorted({_day(row.taken_at) for row in surveys if row.taken_at is not None})
+    days = sorted({day_of(row.taken_at) for row in surveys if row.taken_at is not None})
     ids = sorted({row.survey_id for row in surveys if row.survey_id is not None})
     return ds.field("day").isin(pa.array(days, pa.date32())) & ds.field("survey_id").isin(pa.array(ids, pa.string()))
 
 
-def _latest_plausible(lake: LakeReader) -> datetime | None:
-    """Return the time after which surveys are in the future; None if no ingestion time is known."""
+def plausible(lake: LakeReader) -> Any:
+    """Return an Arrow filter for surveys that are not in the future; None if no ingestion time is known."""
     newest = [pc.max(batch.column("_ingested_at")).as_py() for batch in lake.batches(tables.SURVEYS, ["_ingested_at"])]
     known = [moment for moment in newest if moment is not None]
-    return max(known) + timedelta(milliseconds=CLOCKS_DIFFER_MS) if known else None
+    if not known:
+        return None
+    return ds.field("taken_at") <= _instant(max(known) + timedelta(milliseconds=CLOCKS_DIFFER_MS))
 
 
 def _instant(moment: datetime) -> Any:
     return pa.scalar(moment, pa.timestamp("us", tz="UTC"))
 
 
-def _day(at_ms: int) -> date:
+def day_of(at_ms: int) -> date:
+    """Return the day of an instant, in UTC."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).date()

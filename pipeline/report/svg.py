@@ -84,7 +84,27 @@ def steps(values: Sequence[float], highest: float, height: int, class_: str) -> 
             path.append(f"H{number}V{_down(value, highest)}")
             last = value
     path.append(f"H{len(values)}")
-    line = el("path", d="".join(path), class_=class_, vector_effect="non-scaling-stroke")
+    return _stretched("".join(path), len(values), height, class_)
+
+
+def dot(x: float, y: float, class_: str, title: str) -> Markup:
+    """Return a point: x in percent, y in pixels."""
+    return el("circle", el("title", title), cx=percent(x), cy=f"{y:g}", r=3, class_=class_)
+
+
+def broken_line(points: Sequence[tuple[float, float] | None], height: int, class_: str) -> Markup:
+    """Return a line through the points, x in percent and y in pixels, with a gap at each None."""
+    path, is_down = [], False
+    for point in points:
+        if point is not None:
+            path.append(f"{'L' if is_down else 'M'}{point[0] * 10:.0f} {point[1] * 1000 / height:.0f}")
+        is_down = point is not None
+    return _stretched("".join(path), 1000, height, class_)
+
+
+def _stretched(path: str, width: int, height: int, class_: str) -> Markup:
+    """Return a path in a box of `width` times 1000, over the whole chart."""
+    line = el("path", d=path, class_=class_, vector_effect="non-scaling-stroke")
     return el(
         "svg",
         line,
@@ -92,7 +112,7 @@ def steps(values: Sequence[float], highest: float, height: int, class_: str) -> 
         y="0",
         width="100%",
         height=height,
-        viewBox=f"0 0 {len(values)} 1000",
+        viewBox=f"0 0 {width} 1000",
         preserveAspectRatio="none",
         class_="lines",
     )

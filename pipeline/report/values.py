@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Generic, NamedTuple, TypeVar
 
+from lethe.pipeline.report.values_trends import Trends
+
 Row = TypeVar("Row")
 
 
@@ -352,6 +354,7 @@ class Report:
     as_of: int | None = None
     """The newest instant in the lake."""
     deletions: Deletions = field(default_factory=Deletions)
+    trends: Trends = field(default_factory=Trends)
     slo: Rows[DailySlo] = field(default_factory=Rows)
     stuck: Rows[StuckDeletion] = field(default_factory=Rows)
     slow_brokers: Rows[SlowBroker] = field(default_factory=Rows)

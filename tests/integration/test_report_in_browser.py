@@ -12,6 +12,7 @@ from lethe.pipeline.report.formatting import duration, number, size
 from lethe.pipeline.report.page import page
 from lethe.pipeline.report.read import read_report
 from tests.fakes.report_lake import span, write_lake
+from tests.fakes.weeks_lake import write_weeks
 from tools.browser import MISSING, find_browser, open_browser, open_page, until
 
 pytestmark = [
@@ -36,13 +37,16 @@ async def browser() -> AsyncIterator[Browser]:
         yield found
 
 
-@pytest.fixture(scope="module", params=["usual", "hostile", "several days"])
+@pytest.fixture(scope="module", params=["usual", "hostile", "several days", "weeks"])
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A page of its own for each kind of lake."""
     directory = tmp_path_factory.mktemp("report")
     days = 5 if request.param == "several days" else 1
     hostile = request.param == "hostile"
-    lake = write_lake(directory, 60, days=days, name=lambda text: HOSTILE + text if hostile else text)
+    if request.param == "weeks":
+        lake = write_weeks(directory)
+    else:
+        lake = write_lake(directory, 60, days=days, name=lambda text: HOSTILE + text if hostile else text)
     out = directory / "report.html"
     out.write_text(page(read_report(str(lake))), encoding="utf-8")
     return out.as_uri()
@@ -67,6 +71,31 @@ async def test_the_page_asks_for_nothing_complains_of_nothing_and_fits(browser: 
         assert await printed.page.evaluate(table) == "none"
 
 
+@pytest.mark.parametrize("url", ["weeks"], indirect=True)
+async def test_trends_fit_every_width_and_draw_gaps_as_gaps(browser: Browser, url: str) -> None:
+    chart = "document.querySelector('.trend .chart')"
+    for width, height, columns in ((1280, 900, 2), (375, 812, 1)):
+        async with open_page(url, width=width, height=height, browser=browser) as view:
+            page = view.page
+            assert await page.evaluate("document.querySelectorAll('.trend').length") == 6
+            lefts = "new Set([...document.querySelectorAll('.trend')].map(each => each.offsetLeft)).size"
+            assert await page.evaluate(lefts) == columns
+            assert await page.evaluate(f"{chart}.getBoundingClientRect().width") > 240
+            hatched = "getComputedStyle(document.querySelector('.t-unseen')).fill"
+            assert await page.evaluate(hatched) == 'url("#unseen")'
+            assert await page.evaluate("document.querySelector('#unseen path') !== null")
+            inside = (
+                "[...document.querySelectorAll('.trend .chart > rect')].every(each => each.getBBox().width > 1"
+                " && each.getBBox().height <= 120.5)"
+            )
+            assert await page.evaluate(inside)
+            await page.evaluate("document.querySelector('#trends details').open = true")
+            assert await page.evaluate(WIDE) <= 0
+            assert await page.evaluate(CUT) == []
+            assert view.complaints == []
+
+
+@pytest.mark.parametrize("url", ["usual", "hostile", "several days"], indirect=True)
 async def test_all_deletions_are_paged_sorted_filtered_and_opened(browser: Browser, url: str) -> None:
     async with open_page(url, width=1440, height=900, browser=browser) as view:
         page = view.page

@@ -23,6 +23,7 @@ SECTIONS = [
     "stuck",
     "leftovers",
     "progress",
+    "trends",
     "timelines",
     "latency",
     "reclaimed",
@@ -108,7 +109,7 @@ def test_a_hostile_title_stays_text() -> None:
 
 def test_the_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     text = made(write_lake(tmp_path))
-    assert not re.search(r"https?://|@import|url\((?!#hatch\))", text)
+    assert not re.search(r"https?://|@import|url\((?!#(?:hatch|unseen)\))", text)
     policies = [each["content"] for each in Reader(text).named("meta") if each.get("http-equiv")]
     assert policies[0] is not None
     assert policies[0].startswith("default-src 'none'; style-src 'sha256-")

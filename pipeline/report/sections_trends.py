@@ -1,0 +1,179 @@
+"""The section with the trends: a chart for each of them, what the periods do not have, and all numbers in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lethe.pipeline.outcomes import OPEN
+from lethe.pipeline.report import trend_charts
+from lethe.pipeline.report.components import (
+    Section,
+    badge,
+    bytes_cell,
+    details,
+    duration_cell,
+    empty_note,
+    legend,
+    number_cell,
+    sentences,
+    stack,
+)
+from lethe.pipeline.report.formatting import count, cut, day, duration, number, size
+from lethe.pipeline.report.html_table import Cell, CellContent, Column, table
+from lethe.pipeline.report.markup import Markup, el
+from lethe.pipeline.report.summary import is_limited_to_days
+from lethe.pipeline.report.trend_charts import Panel
+from lethe.pipeline.report.values import Report
+from lethe.pipeline.report.values_trends import Period, SurveyTrend, Trends
+
+WEEK: Final = 7
+
+
+def trends(report: Report) -> Section:
+    """Return the section. One period has no trend, and the section says so."""
+    found = report.trends
+    title = "Trends"
+    if len(found.periods) < 2:
+        return Section("trends", title, None, empty_note(_too_short(report)))
+    first, last = found.periods[0].first, found.periods[-1].last
+    lead = f"By {_unit(found.days_each)}, from {day(first)} to {day(last)} (UTC)."
+    body = stack(
+        trend_charts.pattern(),
+        el("div", *map(_panel, trend_charts.panels(found.periods)), class_="trends"),
+        _gaps(found),
+        details(f"Show the numbers by {_unit(found.days_each)}", _numbers(found)),
+    )
+    return Section("trends", title, lead, body)
+
+
+def _too_short(report: Report) -> str:
+    whose = "these days have" if is_limited_to_days(report) else "the lake has"
+    periods = report.trends.periods
+    what = f"one day with data, {day(periods[0].first)}" if periods else "no day with data"
+    return f"No trends yet: {whose} {what}."
+
+
+def _unit(days_each: int) -> str:
+    if days_each in (1, WEEK):
+        return "day" if days_each == 1 else "week"
+    return f"{days_each} days"
+
+
+def _panel(panel: Panel) -> Markup:
+    head = el("h3", panel.title, el("small", panel.explains))
+    if panel.chart is None:
+        return el("div", head, el("p", panel.note, class_="calm"), class_="trend")
+    return el("div", head, el("div", legend(panel.keys), panel.chart, class_="plot has-scale"), class_="trend")
+
+
+def _gaps(found: Trends) -> Markup | None:
+    """Return in words what the periods do not have."""
+    periods = found.periods
+    unit = "day" if found.days_each == 1 else "period"
+    days, recorded = sum(each.days for each in periods), sum(each.days_recorded for each in periods)
+    quiet = sum(1 for each in periods if each.days_recorded and not each.deletions)
+    unsurveyed = sum(1 for each in periods if not each.surveys.surveys)
+    partly = sum(1 for each in periods if each.surveys.surveys and not each.surveys.saw_everything)
+    notes = []
+    if recorded < days:
+        notes.append(f"no journal of {number(days - recorded)} of {count(days, 'day')} was read")
+    if quiet:
+        notes.append(f"no deletion was marked on {count(quiet, unit)} with a journal")
+    if unsurveyed:
+        notes.append(f"no survey was taken on {number(unsurveyed)} of {count(len(periods), unit)}")
+    if partly:
+        notes.append(f"the surveys of {count(partly, unit)} did not see every disk or place; more may be left over")
+    if not notes:
+        return None
+    return el("div", el("p", "Gaps in these charts:"), sentences(notes), class_="unseen")
+
+
+def _numbers(found: Trends) -> Markup:
+    unit, newest_first = _unit(found.days_each), [*reversed(found.periods)]
+    first = Column("Day" if found.days_each == 1 else "From", "name")
+    deletions = [
+        first,
+        Column("Journal", "text", "days with lines of a journal"),
+        *(Column(each, "number") for each in ("Deletions", "Open", "Deleted, 50 %", "95 %", "Waited")),
+        Column("Mostly for", "wide"),
+    ]
+    others = [
+        first,
+        *(Column(each, "number") for each in ("Reclaimed", "Owed", "Surveys", "Found", "Gone", "Left over")),
+    ]
+    return stack(
+        table(f"Deletions by {unit}, newest first", deletions, map(_of_deletions, newest_first), is_long=True),
+        table(f"Bytes and leftovers by {unit}, newest first", others, map(_of_bytes, newest_first), is_long=True),
+    )
+
+
+def _first_cell(period: Period) -> Cell:
+    return Cell(day(period.first), day(period.first), trend_charts.name(period))
+
+
+def _of_deletions(period: Period) -> Sequence[CellContent]:
+    is_known = period.days_recorded or period.deletions
+    return [
+        _first_cell(period),
+        _journal(period),
+        number_cell(period.deletions if is_known else None),
+        number_cell(period.outcomes.get(OPEN, 0) if is_known else None),
+        duration_cell(period.p50_ms),
+        duration_cell(period.p95_ms),
+        _waited(period),
+        _causes(period),
+    ]
+
+
+def _of_bytes(period: Period) -> Sequence[CellContent]:
+    surveys = period.surveys
+    return [
+        _first_cell(period),
+        bytes_cell(period.reclaimed_bytes),
+        _owed(period),
+        _surveys(surveys),
+        number_cell(surveys.found),
+        number_cell(surveys.gone),
+        number_cell(surveys.left_over),
+    ]
+
+
+def _journal(period: Period) -> Cell:
+    if not period.days_recorded:
+        return Cell(badge("none", "quiet"), 0)
+    return Cell("read" if period.days == 1 else f"{period.days_recorded} of {period.days} days", period.days_recorded)
+
+
+def _surveys(surveys: SurveyTrend) -> CellContent:
+    if not surveys.surveys:
+        return None
+    if surveys.saw_everything:
+        return number_cell(surveys.surveys)
+    return Cell(badge(f"{number(surveys.surveys)}, not all seen", "attention"), surveys.surveys)
+
+
+def _waited(period: Period) -> CellContent:
+    if not period.deletions:
+        return None
+    known = sum(period.waits_ms.values())
+    if not period.unmeasured_waits:
+        return duration_cell(known)
+    return Cell(badge(f"at least {duration(known)}", "attention"), known)
+
+
+def _causes(period: Period) -> CellContent:
+    """Return the three longest causes."""
+    waits = sorted(period.waits_ms.items(), key=lambda item: (-item[1], item[0]))
+    said = [f"{cut(cause, 80)} {duration(ms)}" for cause, ms in waits[:3]]
+    if period.unmeasured_waits:
+        said.append(f"{count(period.unmeasured_waits, 'deletion')} with a wait of unknown length")
+    return sentences(said) if said else None
+
+
+def _owed(period: Period) -> CellContent:
+    if period.debts and period.owed_bytes is None:
+        return Cell(f"{count(period.debts, 'debt')} of unknown size")
+    if period.unsized_debts:
+        return Cell(f"at least {size(period.owed_bytes)}", period.owed_bytes)
+    return bytes_cell(period.owed_bytes)
