@@ -6,6 +6,10 @@ The survey and the pipeline share it. Programs read the codes, people the values
 from __future__ import annotations
 
 import enum
+from typing import Final
+
+NO_PARTITIONS: Final = "its znode partitions is missing"
+"""Detail of INCOMPLETE_TOPIC: no controller has created the topic, or a deletion whose marker is gone has begun."""
 
 
 class Place(enum.Enum):

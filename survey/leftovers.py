@@ -36,13 +36,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lethe.protocol.counting import listed
-from lethe.protocol.findings import Place, Reason, Standing
+from lethe.protocol.findings import NO_PARTITIONS, Place, Reason, Standing
 from lethe.protocol.kafka.directory_names import NEVER_CUT, DirectoryKind
 from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.survey.debts import OwedDirectories
 from lethe.survey.removal import removal_due
-from lethe.survey.views import BrokerAnswers, Directory, LogDirView, Survey, TopicTree
+from lethe.survey.views import BrokerAnswers, Directory, LogDirView, Survey, TopicTree, ZooKeeperTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +103,25 @@ def _in_zookeeper(survey: Survey) -> Iterator[Leftover]:
     for topic in tree.topics.values():
         is_marked = topic.name in marked
         found = damage(topic, is_marked=is_marked)
+        if found is None and not is_marked and lacks_partitions(tree, topic):
+            found = NO_PARTITIONS
         if found is not None and (is_marked or tree.knows_plans):
             reason = Reason.HALF_DELETED_TOPIC if is_marked else Reason.INCOMPLETE_TOPIC
             yield Leftover(Place.ZOOKEEPER, reason, paths.topic(topic.name), topic.name, detail=found)
 
 
+def lacks_partitions(tree: ZooKeeperTree, topic: TopicTree) -> bool:
+    """Return True if the topic was read and its znode `partitions` was seen to be missing: no controller has created
+    the topic, or a deletion without a marker has removed it. Brokers have nothing of such a topic, so no other finding
+    would name it."""
+    if not topic.assignments or topic.partition_znodes is not None:
+        return False
+    return tree.could_read(paths.topic_partitions(topic.name))
+
+
 def damage(topic: TopicTree, *, is_marked: bool) -> str | None:
-    """Return which part of the topic's tree is missing; None where it is complete or that is unknown. A new topic
-    without `partitions` is not damaged. An unreadable topic znode is among the survey's problems."""
+    """Return which part of the topic's tree is missing; None where it is complete or that is unknown. `partitions`
+    itself is the matter of `lacks_partitions`. An unreadable topic znode is among the survey's problems."""
     if topic.partition_znodes is None or topic.assignments is None:
         return None
     bare = [p for p in topic.partition_znodes if p not in topic.states]

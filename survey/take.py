@@ -49,9 +49,10 @@ _TRANSIENT: Final = frozenset(
         Reason.IN_NO_CACHE,
         Reason.DIRECTORY_NOT_ASSIGNED,
         Reason.REPLICA_WITHOUT_DIRECTORY,
+        Reason.INCOMPLETE_TOPIC,
     }
 )
-"""Findings that may only mean that a broker has not yet executed a request."""
+"""Findings that may only mean that a broker has not yet executed a request, or that a topic is being created."""
 
 
 async def take_survey(

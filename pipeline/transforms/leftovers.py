@@ -38,7 +38,7 @@ from lethe.pipeline.transforms.survey_topics import (
     topics_in_service,
     topics_not_in_service,
 )
-from lethe.protocol.findings import Place, Reason
+from lethe.protocol.findings import NO_PARTITIONS, Place, Reason
 from lethe.protocol.kafka.directory_names import NEVER_CUT
 from lethe.protocol.zookeeper import paths
 
@@ -147,25 +147,36 @@ def _reassignments(znodes: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def _incomplete(surveys: DataFrame, znodes: DataFrame) -> DataFrame:
-    """Topics with an incomplete tree. A topic that no controller has created yet has no /partitions, which is no
-    damage; one with an unreadable znode is among the survey's problems."""
+    """Topics with an incomplete tree. One with an unreadable znode is among the survey's problems, and /partitions is
+    missing only where it could be read."""
     is_marked = F.col("is_marked").isNotNull()
     is_going = is_marked | (F.col("znodes") == 0)
     reason = F.when(is_marked, _code(Reason.HALF_DELETED_TOPIC)).otherwise(_code(Reason.INCOMPLETE_TOPIC))
+    lacks_all = ~F.col("has_partitions") & ~is_marked & (F.size("gone") > 0) & F.col("is_unread").isNull()
     damage = (
-        F.when(F.size("bare") > 0, _sentence("partitions", "bare", "have no state"))
+        F.when(~F.col("has_partitions"), F.when(lacks_all, F.lit(NO_PARTITIONS)))
+        .when(F.size("bare") > 0, _sentence("partitions", "bare", "have no state"))
         .when(F.size("foreign") > 0, _sentence("partitions", "foreign", "are not in its assignment"))
         .when((F.size("gone") > 0) & is_going, _sentence("partitions", "gone", "are gone"))
     )
     return (
         topic_trees(znodes)
-        .filter(F.col("has_partitions") & F.col("is_readable"))
+        .filter(F.col("is_readable") & F.col("has_partitions").isNotNull())
         .join(marked_topics(znodes), [*TOPIC], "left")
+        .join(_unread_partitions(surveys), [*TOPIC], "left")
         .join(_with_known_plans(surveys), ["survey_id"], "left")
         .withColumn("damage", damage)
         .filter(F.col("damage").isNotNull() & (is_marked | F.col("knows_plans").isNotNull()))
         .select(*_finding(Place.ZOOKEEPER, reason, F.col("path"), detail=F.col("damage")))
     )
+
+
+def _unread_partitions(surveys: DataFrame) -> DataFrame:
+    """Return survey_id, topic, is_unread (true): the topics whose /partitions could not be read."""
+    topic = F.regexp_extract(F.col("problem")["where"], f"^{paths.topic_partitions('([^/]+)')}$", 1)
+    problems = surveys.select("survey_id", F.explode("problems").alias("problem"))
+    unread = problems.select("survey_id", topic.alias("topic")).filter("topic != ''").distinct()
+    return F.broadcast(unread.withColumn("is_unread", F.lit(True)))
 
 
 def _sentence(before: str, numbers: str, after: str) -> Column:

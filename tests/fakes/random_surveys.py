@@ -102,7 +102,7 @@ class _Draw:
             brokers=tuple(Broker(BrokerId(n), BrokerEpoch(n * 10), (Endpoint("PLAINTEXT", "h", 1),)) for n in live),
             controller_epoch=3,
             cluster_id="cluster",
-            problems=tuple(Problem(path, "NO_AUTH") for path in self._unread()),
+            problems=tuple(Problem(path, "NO_AUTH") for path in (*self._unread(), *self._unread_partitions(topics))),
         )
         answers = tuple(self._answer(broker, topics) for broker in live)
         views = tuple(
@@ -115,6 +115,11 @@ class _Draw:
         """Lists and registrations that could not be read, whole or in part. What was read all the same is there."""
         lists = (paths.BROKER_TOPICS, paths.DELETE_TOPICS, paths.REASSIGN_PARTITIONS, paths.BROKER_IDS)
         return self._some((*lists, f"{paths.BROKER_IDS}/4", paths.CONTROLLER), self._trouble / 12)
+
+    def _unread_partitions(self, topics: dict[str, TopicTree]) -> tuple[str, ...]:
+        """The places of some missing `partitions`, which may be there unseen."""
+        missing = tuple(name for name, topic in topics.items() if topic.partition_znodes is None)
+        return tuple(paths.topic_partitions(name) for name in self._some(missing, 0.5))
 
     # --- ZooKeeper ------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -208,9 +209,32 @@ def test_missing_partitions_are_damage_only_where_the_topic_is_marked() -> None:
     assert {found.reason for found in leftovers(marked)} == {Reason.MARKED_TOPIC, Reason.HALF_DELETED_TOPIC}
 
 
-def test_a_topic_that_no_controller_has_taken_up_is_not_damaged() -> None:
-    new = TopicTree("orders", ID, {0: ReplicaAssignment((1, 2))})
-    assert leftovers(survey(tree(topics={"orders": new}), {1: {}, 2: {}}, {1: (), 2: ()})) == ()
+NEW = TopicTree("orders", ID, {0: ReplicaAssignment((1, 2))})
+"""A topic that no controller has taken up."""
+
+
+def test_a_topic_without_partitions_in_no_cache_and_on_no_disk_is_a_finding() -> None:
+    found = only(survey(tree(topics={"orders": NEW}), {1: {}, 2: {}}, {1: (), 2: ()}))
+    assert (found.reason, found.standing) == (Reason.INCOMPLETE_TOPIC, Standing.INCOMPLETE)
+    assert (found.what, found.detail) == ("/brokers/topics/orders", "its znode partitions is missing")
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        {"problems": (Problem("/brokers/topics/orders/partitions", "NO_AUTH"),)},
+        {"problems": (Problem("/admin/delete_topics", "NO_AUTH"),)},
+        {"topics": {"orders": dataclasses.replace(NEW, assignments={})}},
+    ],
+    ids=["partitions unread", "markers unread", "no partition assigned"],
+)
+def test_partitions_that_are_only_unseen_are_none(there: dict[str, Any]) -> None:
+    assert leftovers(survey(tree(**{"topics": {"orders": NEW}} | there), {1: {}, 2: {}}, {1: (), 2: ()})) == ()
+
+
+def test_a_marked_topic_without_partitions_is_pending() -> None:
+    marked = survey(tree(topics={"orders": NEW}, marked=("orders",)), {1: {}, 2: {}}, {1: (), 2: ()})
+    assert only(marked).reason is Reason.MARKED_TOPIC
 
 
 # --- caches -------------------------------------------------------------------------------------------------------
