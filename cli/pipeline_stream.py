@@ -19,6 +19,7 @@ from lethe.cli.answer import Answer
 from lethe.cli.broker_access import unusable_config
 from lethe.cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, the_extra
 from lethe.cli.options import CommandConfig
+from lethe.cli.pipeline_kafka import require_broker
 from lethe.cli.render import line, note
 from lethe.cli.running import finish_sync
 from lethe.cli.spark_log import spark_log
@@ -139,6 +140,7 @@ def stream(lake: str, plan: StreamOptions, master: str, conf: Mapping[str, str],
         from lethe.pipeline.jobs.stream import Stream, StreamFailed
     need_java()
     if plan.kafka:
+        require_broker(plan.kafka.bootstrap, is_secured=bool(plan.kafka.security))
         conf = with_package(conf, session.SPARK_VERSION)
     stopping = threading.Event()
     batches = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -22,14 +23,15 @@ def is_server(text: str) -> bool:
     return match is not None and 0 < int(match[2]) < 65_536
 
 
-def parse_servers(text: str) -> tuple[str, ...]:
-    """Return the servers of `host:port[,host:port]`, each once. Raises ValueError naming the wrong one."""
+def parse_servers(text: str, option: str = "--bootstrap-server") -> tuple[str, ...]:
+    """Return the servers of `host:port[,host:port]`, each once. Raises ValueError naming the option and the wrong
+    server."""
     servers = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not servers:
-        raise ValueError("--bootstrap-server names no broker: write host:port[,host:port]")
+        raise ValueError(f"{option} names no broker: write host:port[,host:port]")
     for server in servers:
         if not is_server(server):
-            raise ValueError(f"--bootstrap-server: {server!r} is no host:port; write host:port[,host:port]")
+            raise ValueError(f"{option}: {server!r} is no host:port; write host:port[,host:port]")
     return servers
 
 
@@ -49,8 +51,8 @@ async def open_first(
     ((protocol, _),) = reach.security.items()
     reasons = []
     for server in servers:
-        host, _, port = server.rpartition(":")
-        endpoint = Endpoint(reach.listener or "BOOTSTRAP", host.strip("[]"), int(port), protocol)
+        host, port = _address(server)
+        endpoint = Endpoint(reach.listener or "BOOTSTRAP", host, port, protocol)
         try:
             opened = await reach.open(
                 endpoint,
@@ -73,3 +75,21 @@ async def open_first(
         else:
             return opened
     raise ConnectionFailed("; ".join(reasons))
+
+
+async def connect_once(server: str, timeout_ms: int = CHECK_MS) -> None:
+    """Open a connection to the server and close it. Raises ConnectionFailed that says why it cannot be reached."""
+    host, port = _address(server)
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            _, writer = await asyncio.open_connection(host, port)
+    except TimeoutError as error:
+        raise ConnectionFailed(f"{server} did not accept a connection within {timeout_ms} ms") from error
+    except OSError as error:
+        raise ConnectionFailed(f"cannot connect to {server}: {error.strerror or error}") from error
+    writer.close()
+
+
+def _address(server: str) -> tuple[str, int]:
+    host, _, port = server.rpartition(":")
+    return host.strip("[]"), int(port)

@@ -21,6 +21,7 @@ import pytest
 from lethe.cli import pipeline
 from lethe.protocol.journal import DEFAULT_TOPIC
 from lethe.protocol.security.scram import ScramMechanism
+from tests.fakes.answering_broker import AnsweringBroker, served
 from tests.fakes.secure_broker import SecureBroker, scram
 from tests.interop.clients import bootstrap
 from tests.interop.conditions import create, delete, gone_everywhere, is_known_to_all, plan, until
@@ -226,7 +227,7 @@ def command_lines() -> list[str]:
     return found
 
 
-def test_where_the_package_cannot_be_fetched_the_message_says_what_to_do(tmp_path: Path) -> None:
+async def test_where_the_package_cannot_be_fetched_the_message_says_what_to_do(tmp_path: Path) -> None:
     nowhere = tmp_path / "ivy.xml"
     nowhere.write_text(
         '<ivysettings><settings defaultResolver="none"/>'
@@ -235,7 +236,10 @@ def test_where_the_package_cannot_be_fetched_the_message_says_what_to_do(tmp_pat
         "</ivysettings>"
     )
     mirror = ("--conf", f"spark.jars.ivySettings={nowhere}")
-    done = spark("stream", tmp_path / "lake", "--kafka", "127.0.0.1:9", "--once", *mirror, expected=2)
+    async with served(AnsweringBroker()) as broker:
+        server = f"127.0.0.1:{broker.endpoints[1].port}"
+        options = ("--kafka", server, "--once", *mirror)
+        done = await asyncio.to_thread(spark, "stream", tmp_path / "lake", *options, expected=2)
     remedies = ("spark.jars.ivySettings=FILE", "spark.jars=A.jar,B.jar", "spark-sql-kafka-0-10_2.13:VERSION")
     for words in ("spark-sql-kafka-0-10", "Maven Central", *remedies, "--journal DIR"):
         assert words in done.stderr, done.stderr

@@ -1,0 +1,57 @@
+"""Asks the brokers of `lethe pipeline stream --kafka` before Spark starts, which would take minutes to give up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from lethe.adapters.kafka.bootstrap import CHECK_MS, connect_once, open_first, parse_servers
+from lethe.adapters.kafka.client import ClientError, ProtocolError
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli.broker_access import reach_from
+
+CLIENT_ID: Final = "lethe-pipeline"
+
+
+def require_broker(bootstrap: str, *, is_secured: bool, timeout_ms: int = CHECK_MS) -> None:
+    """Return once one of the servers answers; all are asked at once. Each has `timeout_ms` to accept the connection,
+    and as long again to answer.
+
+    `is_secured`: with TLS or SASL it only has to accept a connection, since Spark's consumers log in on their own.
+    Raises ValueError for a wrong address, and Refusal that says of each server why it does not answer.
+    """
+    servers = parse_servers(bootstrap, "--kafka")
+    reasons = asyncio.run(_failures(servers, is_secured, timeout_ms))
+    if len(reasons) == len(servers):
+        remedy = "start one of them, or name others (--kafka HOST:PORT,HOST:PORT)"
+        raise Refusal(f"no broker of --kafka answers: {'; '.join(reasons)}; {remedy}", Exit.UNREACHABLE)
+
+
+async def _failures(servers: tuple[str, ...], is_secured: bool, timeout_ms: int) -> list[str]:
+    """Return why servers do not answer, in their order; at most some of them where one answers."""
+    asked = [asyncio.create_task(_ask(server, is_secured, timeout_ms), name=f"ask-{server}") for server in servers]
+    try:
+        waiting = {*asked}
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if any(task.result() is None for task in done):
+                break
+        return [reason for task in asked if task.done() and (reason := task.result()) is not None]
+    finally:
+        for task in asked:
+            task.cancel()
+
+
+async def _ask(server: str, is_secured: bool, timeout_ms: int) -> str | None:
+    """Return why the server does not answer; None if it does."""
+    try:
+        if is_secured:
+            await connect_once(server, timeout_ms)
+        else:
+            opened = await open_first(
+                reach_from(None), (server,), CLIENT_ID, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+            )
+            await opened.close()
+    except (ClientError, ProtocolError) as error:
+        return str(error)
+    return None

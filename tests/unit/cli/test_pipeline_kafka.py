@@ -1,0 +1,67 @@
+"""Whether a broker of --kafka answers: known in seconds, and said with every server and what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from lethe.admin.refusal import Exit, Refusal
+from lethe.cli import pipeline_stream
+from lethe.cli.pipeline_kafka import require_broker
+from lethe.pipeline.jobs.stream import KafkaTopic, StreamOptions
+from tests.fakes.answering_broker import AnsweringBroker, served
+
+
+@pytest.fixture
+def closed() -> str:
+    """The address of a port that nothing listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{one.getsockname()[1]}"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that takes connections and says nothing."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        yield f"127.0.0.1:{one.getsockname()[1]}"
+
+
+def test_every_server_is_named_with_its_reason_and_what_to_do(closed: str, silent: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        require_broker(f"{closed},{silent}", is_secured=False, timeout_ms=200)
+    text = str(refused.value)
+    assert text.startswith("no broker of --kafka answers: ")
+    assert closed in text
+    assert silent in text
+    assert text.endswith("start one of them, or name others (--kafka HOST:PORT,HOST:PORT)")
+    assert refused.value.exit is Exit.UNREACHABLE
+
+
+async def test_one_that_answers_is_enough(closed: str, silent: str) -> None:
+    async with served(AnsweringBroker()) as broker:
+        plain = broker.endpoints[1]
+        servers = f"{closed},{silent},{plain.host}:{plain.port}"
+        await asyncio.to_thread(require_broker, servers, is_secured=False)
+
+
+def test_with_a_login_of_its_own_a_server_has_to_accept_a_connection(closed: str, silent: str) -> None:
+    require_broker(silent, is_secured=True)
+    with pytest.raises(Refusal, match=f"cannot connect to {closed}"):
+        require_broker(closed, is_secured=True)
+
+
+def test_an_address_that_is_none_is_named_with_the_option() -> None:
+    with pytest.raises(ValueError, match="--kafka: 'kafka-1' is no host:port"):
+        require_broker("kafka-1", is_secured=False)
+
+
+def test_the_stream_asks_before_spark_starts(closed: str) -> None:
+    plan = StreamOptions(kafka=KafkaTopic(closed, "t"))
+    with pytest.raises(Refusal, match=f"no broker of --kafka answers: .*{closed}"):
+        pipeline_stream.stream("/nowhere", plan, "local[1]", {}, json_lines=False)
