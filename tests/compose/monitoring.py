@@ -64,7 +64,8 @@ def check_targets(project: Project, service: str = "prometheus") -> None:
 
 def check_dashboards(project: Project) -> None:
     """Every query of every dashboard has an answer, while topics come and go and then two brokers make trouble; but for
-    those about surveys, whose textfile nobody serves there. Leaves topics that cannot be deleted. Raises Failed."""
+    those about surveys, which rest on what happens to be left over. Leaves topics that cannot be deleted. Raises
+    Failed."""
     asked = {
         (path.stem, *each)
         for path in DASHBOARDS

@@ -104,6 +104,17 @@ def test_no_secret_stands_in_the_file_and_each_service_mounts_its_own_alone() ->
             assert mounted == [], name
 
 
+@pytest.mark.parametrize("service", ["prometheus", "secure-prometheus"])
+def test_prometheus_scrapes_services_that_come_up_with_it(service: str) -> None:
+    services = yaml.safe_load(COMPOSE)["services"]
+    (file,) = (each.partition(":")[0] for each in services[service]["volumes"] if each.endswith("prometheus.yml:ro"))
+    jobs = yaml.safe_load((ROOT / file).read_text())["scrape_configs"]
+    scraped = [target.partition(":")[0] for job in jobs for each in job["static_configs"] for target in each["targets"]]
+    assert ("survey-metrics" in scraped) == (service == "prometheus")
+    for each in scraped:
+        assert {*services[each]["profiles"]} & {*services[service]["profiles"]}, each
+
+
 def test_agents_are_what_comes_up_where_no_profile_is_named() -> None:
     assert "COMPOSE_PROFILES=agents\n" in (ROOT / ".env").read_text()
     assert len(AGENTS) == 3
