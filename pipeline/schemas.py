@@ -267,7 +267,7 @@ QUARANTINE: Final = table(
     (
         "reason",
         STRING,
-        "cut off, not JSON, unknown type, later than the watermark, lost to rotation, a damaged file, ...",
+        "cut off, not JSON, too long, unknown type, later than the watermark, lost to rotation, a damaged file, ...",
     ),
     ("detail", STRING, "details"),
     ("copies", LONG, "number of occurrences in the file"),

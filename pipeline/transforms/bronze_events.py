@@ -15,7 +15,7 @@ line that no line can contain, must be found again.
 
 Quarantined although `decode` accepts them: values nested more than 997 deep; numbers of 300 digits or with three-digit
 exponents; times that are ISO 8601 but not RFC 3339 (`20260102T03Z`); times with an offset on the first day of year 1 or
-the last of 9999, whose UTC day a table may not have.
+the last of 9999, whose UTC day a table may not have; lines with a text above 20,000,000 characters ("too long").
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ LOST: Final = "lost to rotation"
 """Why bytes that the stream had noticed are in no table."""
 DAMAGED: Final = "a damaged file"
 """Why a compressed file was read only in part."""
+TOO_LONG: Final = "too long"
+"""Why a line that may be valid is in no table: Spark's parser refuses it for its length."""
+PARSED_CHARACTERS: Final = 16_000_000
+"""Characters of a line that is never refused for its length: one that cannot be parsed is no JSON. The parser takes no
+string above 20,000,000 characters."""
 RUN_INGESTS_IT: Final = ": `lethe pipeline run` ingests it"
 
 _BLANK: Final = r"\A[ \t\n\r\x0B\x0C]*\z"
@@ -221,7 +226,7 @@ def _checked_document() -> Column:
     version = _shape(document, "$[0].specversion").eqNullSafe("STRING") & (texts["specversion"] == SPEC_VERSION)
     no_event = F.lit(LineFlaw.NOT_AN_EVENT.value)
     return (
-        F.when(document.isNull(), _rejected(_syntax_flaw(value), F.concat(F.lit("no JSON in "), _excerpt(value))))
+        F.when(document.isNull(), _rejected(_syntax_flaw(value), _syntax_detail(value)))
         .when(
             ~shape.startswith("OBJECT"), _rejected(no_event, F.concat(F.lit("JSON, and no object: "), _excerpt(value)))
         )
@@ -240,10 +245,23 @@ def _shape(document: Column, path: str) -> Column:
 
 
 def _syntax_flaw(value: Column) -> Column:
-    """Return whether an unparsable line was cut off, by its first and last characters."""
+    """Return whether an unparsable line was cut off or is no JSON, by its first and last characters. Of a long one that
+    has both, nothing is known."""
     begun = value.rlike(r"\A[ \t\n\r\x0B\x0C]*\{")
     ended = value.rlike(r"\}[ \t\n\r\x0B\x0C]*\z")
-    return F.when(begun & ~ended, F.lit(LineFlaw.CUT_OFF.value)).otherwise(F.lit(LineFlaw.NOT_JSON.value))
+    return (
+        F.when(begun & ~ended, F.lit(LineFlaw.CUT_OFF.value))
+        .when(begun & (F.length(value) > PARSED_CHARACTERS), F.lit(TOO_LONG))
+        .otherwise(F.lit(LineFlaw.NOT_JSON.value))
+    )
+
+
+def _syntax_detail(value: Column) -> Column:
+    length = F.format_number(F.length(value), 0)
+    limit = f" characters, and not every line above {PARSED_CHARACTERS:,} can be parsed: it begins with "
+    too_long = F.concat(length, F.lit(limit), _excerpt(value))
+    is_too_long = _syntax_flaw(value) == F.lit(TOO_LONG)
+    return F.when(is_too_long, too_long).otherwise(F.concat(F.lit("no JSON in "), _excerpt(value)))
 
 
 def _rejected(reason: Column, detail: Column) -> Column:

@@ -250,3 +250,28 @@ def test_what_is_kept_of_a_line_can_be_shown(spark: SparkSession, line_of: bytes
     (row,) = bronze_events.quarantine_rows(staged).collect()
     assert len(row.line) == min(len(line_of), 10_000)
     assert row.reason == "not JSON"
+
+
+LONG: Final = 20_000_100
+"""Characters of a string that Spark's parser refuses."""
+
+
+@pytest.mark.parametrize(
+    "end, reason",
+    [('"}}', "too long"), ('"}', "too long"), ("", "cut off")],
+    ids=["valid", "invalid", "cut off"],
+)
+def test_of_a_long_line_it_is_not_said_that_it_is_no_json(spark: SparkSession, end: str, reason: str) -> None:
+    entry = JournalEntry("a-1", "/lethe/controller/1", 0, EventRecord(EventRecordType.BROKER, "broker/1", {}))
+    begin, _, _ = encode(entry).decode().partition('"data":')
+    text = F.concat(F.lit(f'{begin}"data":{{"x":"'), F.repeat(F.lit("a"), LONG), F.lit(end))
+    read = bronze_events.parse(spark.range(1).select(text.alias("value"), F.lit("f").alias("file")))
+    (row,) = read.select("reason", "detail", "id").collect()
+    assert (row.reason, row.id) == (reason, None)
+    assert len(row.detail) < 300
+    assert (f"{len(begin) + LONG + len(end) + 13:,} characters" in row.detail) == (reason == "too long")
+
+
+def test_a_short_line_that_cannot_be_parsed_is_no_json(spark: SparkSession) -> None:
+    (row,) = parsed(spark, [b'{"specversion":}'])
+    assert row.reason == "not JSON"
