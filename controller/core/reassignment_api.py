@@ -60,7 +60,7 @@ from lethe.protocol.kafka.admin_partitions import (
 from lethe.protocol.kafka.errors import UNEXPECTED, ErrorCode
 from lethe.protocol.vocabulary import TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Data, GetData, ReadOutcome, ZkError, read_error
+from lethe.protocol.zookeeper.operations import Data, Exists, GetData, Present, Read, ReadOutcome, ZkError, read_error
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 _WHAT = "altering reassignments as a client requested"
@@ -76,14 +76,21 @@ _NOT_WRITTEN = RefusedPartition(ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
 
 
 def alter(step: StepContext, task: AlterReassignments) -> None:
-    """Check each partition of the request; read the entries of the znode that the accepted ones replace."""
+    """Check each partition of the request; read the entries of the znode that the accepted ones replace, and whether
+    their topics are there: a partition that has its replicas already gets no write that would find out."""
     context = step.context
     request = requests.asked(context, task.key, AlterPartitionReassignmentsRequest)
     rows = _judged(context, request)
     if rows.targets:
-        step.read((GetData(paths.reassign_partitions()),), SupersededRead(task.key, rows))
+        topics = _topics(rows)
+        reads: list[Read] = [GetData(paths.reassign_partitions()), *(Exists(paths.topic(name)) for name in topics)]
+        step.read(reads, SupersededRead(task.key, rows))
     else:
         step.do(AnswerAlterReassignments(task.key, rows))
+
+
+def _topics(rows: AlteredRows) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(target.topic_partition.topic for target in rows.targets))
 
 
 def _judged(context: Context, request: AlterPartitionReassignmentsRequest) -> AlteredRows:
@@ -162,20 +169,34 @@ def _as_scala(kind: str, brokers: Iterable[int]) -> str:
 
 def on_superseded_read(step: StepContext, task: SupersededRead, outcomes: Sequence[ReadOutcome]) -> None:
     """Remove the entries of these partitions, then start; wait while a topic of the list is being removed."""
-    outcome = outcomes[0]
-    if (error := read_error(outcome)) is not None:
-        _give_up(step, task.key, task.rows, f"reading {paths.reassign_partitions()}: {error.name}")
+    topics = _topics(task.rows)
+    for path, found in zip((paths.reassign_partitions(), *map(paths.topic, topics)), outcomes, strict=True):
+        if (error := read_error(found)) is not None:
+            _give_up(step, task.key, task.rows, f"reading {path}: {error.name}")
+            return
+    outcome, *found_topics = outcomes
+    there = [name for name, found in zip(topics, found_topics, strict=True) if isinstance(found, Present)]
+    rows = _only_of(there, task.rows)
+    if not rows.targets:
+        step.do(AnswerAlterReassignments(task.key, rows))
         return
     asked = _requested(outcome)
-    accepted = frozenset(target.topic_partition for target in task.rows.targets)
+    accepted = frozenset(target.topic_partition for target in rows.targets)
     left = {topic_partition: replicas for topic_partition, replicas in asked.items() if topic_partition not in accepted}
     removals = step.context.cluster.removals
     if len(left) == len(asked) or not isinstance(outcome, Data):
-        _start(step, task.key, task.rows)
+        _start(step, task.key, rows)
     elif any(topic_partition.topic in removals.under_way for topic_partition in asked):
         removals.alterations.append(task.key)
     else:
-        step.write([(write_requested(left, outcome.stat.version),)], SupersededRemoved(task.key, task.rows))
+        step.write([(write_requested(left, outcome.stat.version),)], SupersededRemoved(task.key, rows))
+
+
+def _only_of(topics: Sequence[str], rows: AlteredRows) -> AlteredRows:
+    """Return the rows with the targets of other topics refused: their znodes are gone."""
+    kept = tuple(target for target in rows.targets if target.topic_partition.topic in topics)
+    gone = {each.topic_partition: NO_PARTITION for each in rows.targets if each.topic_partition.topic not in topics}
+    return AlteredRows(kept, {**rows.refused, **gone})
 
 
 def _requested(outcome: ReadOutcome) -> dict[TopicPartition, tuple[int, ...]]:

@@ -203,7 +203,8 @@ class PartitionsAdded:
 
 @dataclass(frozen=True, slots=True)
 class SupersededRead:
-    """After reading `/admin/reassign_partitions`, for entries that these rows of a client's request replace."""
+    """After reading `/admin/reassign_partitions`, for entries that these rows of a client's request replace, and which
+    of their topics exist."""
 
     key: int
     rows: AlteredRows

@@ -408,19 +408,31 @@ def test_partitions_that_are_added_meanwhile_stay() -> None:
     assert assignment(world, "orders", 1) == ReplicaAssignment((1,))
 
 
-def test_topic_that_is_removed_by_hand_meanwhile_does_not_exist() -> None:
-    world = with_topic(cluster(), "orders", (1,))
+def remove_by_hand(world: OneController, name: str, before: type[ReadZnodes | WriteZnodes]) -> None:
+    """Somebody removes the topic's znodes, before the controller's next read or write."""
     left = [None]
 
     def remove(effect: ReadZnodes | WriteZnodes) -> None:
-        if left and isinstance(effect, WriteZnodes):
+        if left and isinstance(effect, before):
             left.pop()
-            tree = [path for path in world.zookeeper.paths() if path.startswith(paths.topic("orders"))]
+            tree = [path for path in world.zookeeper.paths() if path.startswith(paths.topic(name))]
             world.write(*(Delete(path) for path in sorted(tree, key=len, reverse=True)))
 
     world.meanwhile = remove
+
+
+def test_topic_that_is_removed_by_hand_meanwhile_does_not_exist() -> None:
+    world = with_topic(cluster(), "orders", (1,))
+    remove_by_hand(world, "orders", WriteZnodes)
     assert alter(world, orders_0=(2,)) == {"orders-0": FAILED}
     assert "orders" not in world.context.cluster.topics
+
+
+def test_topic_that_was_removed_by_hand_before_does_not_exist_where_nothing_is_to_be_moved_either() -> None:
+    """Nothing is written for a partition that has these replicas already, so no write would find out."""
+    world = with_topic(with_topic(cluster(), "audit", (1, 2)), "orders", (1, 2))
+    remove_by_hand(world, "orders", ReadZnodes)
+    assert alter(world, orders_0=(1, 2), audit_0=(1, 2)) == {"orders-0": UNKNOWN, "audit-0": NONE}
 
 
 def test_topic_whose_znode_refuses_the_write_is_one_row() -> None:
