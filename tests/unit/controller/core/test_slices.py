@@ -39,6 +39,7 @@ def context(brokers: int = 3) -> Context:
         ([("a", 2), ("b", 2), ("c", 1)], [("a", "b"), ("c",)]),
         ([("a", 3), ("b", 3), ("c", 3)], [("a", "b"), ("c",)]),
         ([("a", 9), ("b", 1)], [("a",), ("b",)]),
+        ([(name, 1) for name in "abcdefgh"], [tuple("abcd"), tuple("efgh")]),
         ([("a", 0), ("b", 0)], [("a", "b")]),
     ],
 )
