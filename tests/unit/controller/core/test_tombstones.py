@@ -78,6 +78,15 @@ def test_who_has_answered_is_not_asked_again_before_it_registers_again(deletions
     assert answered(deletions, "ab", ONE, 3, LATER_EPOCH) == "ab"
 
 
+def test_topics_that_get_a_round_of_their_own_keep_who_has_answered(deletions: Deletions) -> None:
+    sent(deletions, "abc", ONE, 1)
+    answered(deletions, "abc", ONE, 1)
+    sent(deletions, "ab", TWO, 2)
+    assert rounds(deletions) == ["ab", "c"]
+    sent(deletions, "ab", ONE, 3)
+    assert [owing(deletions, name) for name in "abc"] == [[2], [2], []]
+
+
 def test_a_broker_that_is_forgotten_neither_owes_nor_has_answered(deletions: Deletions) -> None:
     sent(deletions, "abc", ONE, 1)
     sent(deletions, "abc", TWO, 2)
