@@ -52,6 +52,11 @@ def test_without_properties_nobody_logs_in(tmp_path: Path) -> None:
     assert (session.sasl, session.tls, session.credentials, session.has_identity) == (None, None, (), False)
 
 
+def test_the_latency_of_a_slow_write_reaches_the_session(tmp_path: Path) -> None:
+    assert load("", tmp_path).session().slow_write_ms == 200
+    assert load("lethe.zookeeper.slow.write.ms=321\n", tmp_path).session().slow_write_ms == 321
+
+
 def test_a_user_in_two_properties(tmp_path: Path) -> None:
     config = load(USER + "zookeeper.set.acl=true\n", tmp_path)
     assert user_of(config) == ("kafka", "hunter2")
