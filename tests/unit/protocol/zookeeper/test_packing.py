@@ -92,6 +92,15 @@ def test_multis_stay_below_the_size_limit() -> None:
     assert [len(m.groups) for m in multis] == [4, 4, 4, 4, 4]
 
 
+@pytest.mark.parametrize("data_bytes", [0, 100, 1_000, 20_000])
+def test_zookeeper_keeps_less_than_40_mb_of_full_multis(data_bytes: int) -> None:
+    """It holds its last 500 transactions three times; small operations take up to 530 bytes (docs/decisions/0059)."""
+    groups: list[Group] = [(Create(f"/{n}", b"x" * data_bytes),) for n in range(1_000)]
+    for multi in drain(MultiPlan(groups, FENCE)):
+        assert 500 * 3 * sum(map(operation_bytes, multi.operations)) < 40_000_000
+        assert 500 * 530 * len(multi.operations) < 40_000_000
+
+
 def test_a_group_that_no_request_can_hold_fails_alone() -> None:
     large: Group = (Create("/brokers/topics/t", b"x" * 1_000_001),)
     plan = MultiPlan([*deletes(1), large, *deletes(1)], FENCE)
