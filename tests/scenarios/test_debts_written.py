@@ -8,9 +8,11 @@ import pytest
 
 from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.controller.core.removal import GROUPS_AT_ONCE
+from lethe.controller.core.slices import SLICES_AT_ONCE
 from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.core.waiting import all_rows
 from lethe.protocol.journal import EventRecordType
+from lethe.protocol.kafka.control import UpdateMetadataRequest
 from lethe.protocol.kafka.versions import InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicId
 from lethe.protocol.zookeeper import paths, znodes
@@ -157,6 +159,33 @@ def test_a_broker_that_returns_before_the_znodes_go_deletes_its_replicas_and_owe
     assert world.context.cluster.replica_state(replica) is not ReplicaState.DELETION_OWED
     without(world, 2)
     assert set(debts(world)) == {"2/orders"}
+    assert is_away(world, "orders")
+
+
+def test_a_broker_that_returns_while_the_topic_waits_for_a_slice_deletes_its_replicas_first() -> None:
+    """It has answered the tombstone and not yet the deletion when there is room for the topic's znodes to go."""
+    world = without(owing(max_operations_per_group=2), 3)
+    names = [f"a{number}" for number in range(SLICES_AT_ONCE)]
+    for name in names:
+        with_topic(world, name, (1, 2, 3), (3, 1, 2))
+    world.held = []
+    world.write(*(Create(paths.delete_topic(name), None) for name in (*names, "orders")))
+    world.run()
+    assert list(world.context.cluster.removals.waiting) == ["orders"]
+    world.answer = lambda send: consent(send) if isinstance(send.request, UpdateMetadataRequest) else None
+    world.take_sent()
+    world.start_broker(3)
+    world.run()
+    unanswered = [send for send in world.take_sent() if not isinstance(send.request, UpdateMetadataRequest)]
+    while world.held:
+        world.release(1)
+    assert all(is_away(world, name) for name in names)
+    assert causes(world, "orders") == [(0, 3, "ANSWER"), (1, 3, "ANSWER")]
+    assert world.exists(paths.partition_state("orders", 0))
+    world.held, world.answer = None, consent
+    for send in unanswered:
+        world.feed(consent(send))
+    world.run()
     assert is_away(world, "orders")
 
 
