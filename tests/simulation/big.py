@@ -1,4 +1,4 @@
-"""A large cluster without faults: `python -m tests.simulation.big --agents 999 --topics 20000 --partitions 5`.
+"""A large cluster without faults: `python -m tests.simulation.big --agents 1000 --topics 20000 --partitions 5`.
 
 The same cores, agents, ZooKeeper model and checkers as with a seed, in five acts: start, creation of all topics, the
 end of the active controller, the end of a broker and its return, deletion of all topics. After the last act every
@@ -15,7 +15,7 @@ import json
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from random import Random
 
@@ -29,7 +29,7 @@ from tests.simulation.agents import AgentProcess
 from tests.simulation.cluster import Cluster
 from tests.simulation.controllers import ControllerProcess
 from tests.simulation.mix import draw, without_faults
-from tests.simulation.world import FIRST_CONTROLLER, Violation, World
+from tests.simulation.world import Violation, World, agent_ids
 
 REPLICATION_FACTOR = 3
 LIMIT_MS = 24 * 3_600_000
@@ -57,7 +57,8 @@ class Big:
         self.cluster = Cluster(
             self.world, replace(mix, agents=agents, controllers=2, log_dirs=1, network_ms=(0, 2), delete_delay_ms=0)
         )
-        self.plans = [_plan(number, partitions, agents) for number in range(topics)]
+        ids = agent_ids(agents)
+        self.plans = [_plan(number, partitions, ids) for number in range(topics)]
         self.acts: list[Act] = []
         self._tell = tell
         judge = self.world.after_event
@@ -117,13 +118,13 @@ class Big:
             assert self.cluster.ensemble.operate(deletion_operation(plan.name))
 
 
-def _plan(number: int, partitions: int, agents: int) -> TopicPlan:
+def _plan(number: int, partitions: int, agents: Sequence[int]) -> TopicPlan:
     rows = (_replicas(number * partitions + partition, agents) for partition in range(partitions))
     return TopicPlan(f"topic-{number:05d}", TopicId(uuid.UUID(int=number + (1 << 64))), tuple(rows))
 
 
-def _replicas(number: int, agents: int) -> tuple[int, ...]:
-    return tuple((number + each) % agents + 1 for each in range(REPLICATION_FACTOR))
+def _replicas(number: int, agents: Sequence[int]) -> tuple[int, ...]:
+    return tuple(agents[(number + each) % len(agents)] for each in range(REPLICATION_FACTOR))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -134,8 +135,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--partitions", type=int, default=50, help="of each topic")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    if not REPLICATION_FACTOR <= options.agents < FIRST_CONTROLLER:
-        parser.error(f"--agents: from {REPLICATION_FACTOR} to {FIRST_CONTROLLER - 1}; higher ids are controllers'")
+    if options.agents < REPLICATION_FACTOR:
+        parser.error(f"--agents: at least {REPLICATION_FACTOR}, the replicas of a partition")
     columns = (SpinnerColumn(), TextColumn("{task.description}: {task.completed:,} events"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("start", total=None)

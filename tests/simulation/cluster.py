@@ -34,7 +34,7 @@ from tests.simulation.network import Link
 from tests.simulation.settings import OF_ALL, Announcements, Knowledge, Said, says
 from tests.simulation.shared_contents import SharedContents
 from tests.simulation.trash import Retention
-from tests.simulation.world import World, is_controller
+from tests.simulation.world import World, agent_ids, is_controller
 
 P_INSISTS = 0.2
 P_ADVERTISED = 0.2
@@ -95,7 +95,7 @@ class Cluster:
         self.ensemble = Ensemble(world, self.mix)
         self.ensemble.observer = self
         self.controllers = [ControllerProcess(self, number) for number in range(self.mix.controllers)]
-        self.agents = {BrokerId(number): AgentProcess(self, number) for number in range(1, self.mix.agents + 1)}
+        self.agents = {BrokerId(number): AgentProcess(self, number) for number in agent_ids(self.mix.agents)}
         self.authority = Authority(self)
         self.kept_away: dict[BrokerId, None] = {}
         """Brokers that nobody starts for now."""

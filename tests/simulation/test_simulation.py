@@ -19,7 +19,7 @@ from tests.simulation.known_seeds import broken_rule, first_found, known_seeds
 from tests.simulation.planted import BUGS
 from tests.simulation.planting import method
 from tests.simulation.runner import simulate
-from tests.simulation.world import Violation
+from tests.simulation.world import Violation, is_controller
 
 ROOT = Path(__file__).parents[2]
 SEEDS = range(25)
@@ -95,6 +95,15 @@ def test_a_large_cluster_keeps_every_promise() -> None:
     run.play()
     assert [act.name for act in run.acts][-1] == "deletion"
     assert not run.cluster.ledger.living
+
+
+def test_a_thousand_agents_and_the_controllers_have_ids_of_their_own() -> None:
+    run = Big(1_000, 200, 5, lambda act, events: None)
+    agents, controllers = run.cluster.agents.keys(), {each.id for each in run.cluster.controllers}
+    assert len(agents) == 1_000
+    assert agents.isdisjoint(controllers)
+    assert {broker for plan in run.plans for replicas in plan.assignment for broker in replicas} == agents
+    assert [*map(is_controller, (999, 1_000, 1_009, 1_010))] == [False, True, True, False]
 
 
 def test_a_promise_that_is_broken_in_a_large_cluster_is_found() -> None:

@@ -142,8 +142,14 @@ class Pipe:
 # --- names --------------------------------------------------------------------------------------------------------
 
 FIRST_CONTROLLER: Final = 1000
+CONTROLLER_IDS: Final = range(FIRST_CONTROLLER, FIRST_CONTROLLER + 10)
 
 
 def is_controller(broker: int) -> bool:
     """The id is that of a controller: what is placed there is nowhere."""
-    return broker >= FIRST_CONTROLLER
+    return broker in CONTROLLER_IDS
+
+
+def agent_ids(count: int) -> tuple[int, ...]:
+    """Return the ids of so many agents: 1 and on, without those of controllers."""
+    return tuple(number for number in range(1, count + len(CONTROLLER_IDS) + 1) if not is_controller(number))[:count]
