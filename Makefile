@@ -156,7 +156,7 @@ report: $(STAMP) java ## a demo with faults, the data pipeline over it, and one 
 	@$(BIN)/python -m tools.report --dir build/report $(REPORT)
 
 .PHONY: bench
-bench: $(STAMP) java ## Kafka's controller and ours by turns: docs/benchmarks.md (35 min; BENCH=--quick, BENCH="--help")
+bench: $(STAMP) java ## Kafka's controller and ours by turns: docs/benchmarks.md (up to 2.5 h; BENCH=--quick, BENCH="--help")
 	$(BIN)/python -m benchmarks.against_kafka $(BENCH)
 
 .PHONY: bench-security

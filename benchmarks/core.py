@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from benchmarks.canned_cluster import BROKERS, REPLICATION_FACTOR, CannedCluster
+from benchmarks.canned_cluster import BROKERS, PARTITIONS_PER_TOPIC, REPLICATION_FACTOR, CannedCluster
 from lethe.controller.core import events
 
 SMALL_STEPS = 20_000
@@ -100,9 +100,11 @@ def small_steps_per_second(partitions: int) -> int:
     return round((world.steps - steps) / (world.core_s - started_s))
 
 
-def traced(partitions: int) -> tuple[float, float]:
+def traced(
+    partitions: int, brokers: int = BROKERS, *, partitions_per_topic: int = PARTITIONS_PER_TOPIC
+) -> tuple[float, float]:
     """Return memory after loading and its peak in MB, from the point at which the prepared answers exist."""
-    world = CannedCluster(partitions, answering=False)
+    world = CannedCluster(partitions, brokers, partitions_per_topic=partitions_per_topic, answering=False)
     world.put_topics(with_states=True)
     gc.collect()
     tracemalloc.start()

@@ -2,7 +2,8 @@
 
 Both have the same ZooKeeper, the same three agents and the same topics. Each round has one turn of each controller, in
 alternating order. `--quick` runs everything once in small sizes, as a smoke test. Results go to docs/benchmarks.json,
-docs/benchmarks.md and its plot.
+docs/benchmarks.md and its plot: a workload that is measured replaces its earlier turns, and the others stay, each with
+the commit, the Python and the day that it was measured with.
 
 The run has a time budget: another round starts only if a round as long as the last one fits. No process outlives the
 run, even if it fails.
@@ -18,20 +19,22 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from benchmarks import page as whole_page
 from benchmarks.against_kafka import contestants, many_page, page, plot, results
 from benchmarks.against_kafka.measure import TurnResult, run_turn
 from benchmarks.against_kafka.plan import BROKERS, MANY_BROKERS, QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, Workload
 from benchmarks.against_kafka.testbed import NONE, BenchmarkFailed, Testbed, testbed
+from benchmarks.provenance import DOCS, MEASURED, Origin, origin, refusal
 from benchmarks.rounds import Progress, by_turns
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperUnavailable
 from lethe.cluster.daemons import DaemonFailed
 from lethe.cluster.kafka_fetch import KafkaDistribution, KafkaUnavailable, KafkaVersion, fetch_kafka
 from lethe.cluster.zookeeper import ZooKeeperStartFailed
 
-DOCS: Final = Path(__file__).parents[2] / "docs"
+BUDGET_MIN: Final = 150.0
+"""Five rounds of each workload: Kafka's controller takes up to twelve minutes for a large one."""
 FAILED: Final = 1
 FAILURES: Final = (
     *(KafkaUnavailable, ZooKeeperStartFailed, ZooKeeperUnavailable, SessionLost, WriteRefused),
@@ -54,8 +57,15 @@ class Options:
     output: Path | None
     """Directory of the page; None: no page is written."""
     has_many_brokers: bool = False
-    earlier: tuple[Any, ...] = ()
-    """Turns of earlier runs on the same machine, shown together with those of this run."""
+    """The workloads are those with many agents, which have a document of their own."""
+    adds: bool = False
+    """Keep also the earlier turns of the same workloads."""
+
+    @property
+    def stored(self) -> Path | None:
+        """Return the file of the results; None: they are not stored."""
+        name = many_page.JSON_NAME if self.has_many_brokers else results.JSON_NAME
+        return None if self.output is None else self.output / name
 
 
 class Benchmark:
@@ -63,6 +73,9 @@ class Benchmark:
 
     def __init__(self, options: Options, kafka: KafkaDistribution) -> None:
         self._options = options
+        self._origin: Origin = origin(contestants.versions(str(options.kafka)))
+        stored = options.stored
+        self._earlier = results.read(stored) if stored is not None and stored.exists() else None
         self._kafka = kafka
         self._progress = Progress()
         self._tell = self._progress.tell
@@ -101,21 +114,20 @@ class Benchmark:
         return replace(self._options.warm_up, brokers=workload.brokers)
 
     def document(self) -> results.Document:
-        """Return all measurements so far."""
-        found = results.document(self.turns, str(self._options.kafka))
-        return found | {"turns": [*self._options.earlier, *found["turns"]]}
+        """Return all measurements so far, and those of earlier runs that stay."""
+        found = results.document(self.turns, self._origin)
+        return results.merged(self._earlier, found, adds=self._options.adds)
 
     def _keep(self) -> None:
         """Store the results so far, so that an aborted run keeps its complete turns."""
-        output = self._options.output
-        if output is not None:
-            found = self.document()
-            if self._options.has_many_brokers:
-                results.write(found, output / many_page.JSON_NAME)
-            else:
-                results.write(found, output / results.JSON_NAME)
-                (output / "benchmarks.svg").write_text(plot.svg(found))
-            (output / whole_page.NAME).write_text(whole_page.page(output))
+        output, stored = self._options.output, self._options.stored
+        if output is None or stored is None:
+            return
+        found = self.document()
+        results.write(found, stored)
+        if not self._options.has_many_brokers:
+            (output / "benchmarks.svg").write_text(plot.svg(found))
+        (output / whole_page.NAME).write_text(whole_page.page(output))
 
 
 def parse(arguments: Sequence[str] | None) -> Options:
@@ -130,9 +142,13 @@ def parse(arguments: Sequence[str] | None) -> Options:
         help=f"of {', '.join((*WORKLOADS, *MANY_BROKERS))}; the first {len(WORKLOADS)} where it is not given",
     )
     parser.add_argument("--runs", type=int, default=5, help="rounds of each workload but the large one (5)")
-    parser.add_argument("--large-runs", type=int, default=3, help="rounds of the large workload (3)")
-    parser.add_argument("--budget-min", type=float, default=35.0, help="minutes that all of it may take (35)")
-    parser.add_argument("--add", action="store_true", help="keep the rounds that the page has, and add further ones")
+    parser.add_argument("--large-runs", type=int, default=5, help="rounds of the large workload (5)")
+    parser.add_argument(
+        "--budget-min", type=float, default=BUDGET_MIN, help=f"minutes that all of it may take ({BUDGET_MIN:g})"
+    )
+    parser.add_argument(
+        "--add", action="store_true", help="keep the page's rounds of these workloads, and add further ones"
+    )
     parser.add_argument("--only", choices=contestants.CONTESTANTS, help="this controller alone; writes no page")
     parser.add_argument("--kafka", default="3.9.1", help="version of Kafka (3.9.1)")
     parser.add_argument("--logs", type=Path, help="an empty directory in which logs and journals are kept")
@@ -162,28 +178,30 @@ def parse(arguments: Sequence[str] | None) -> Options:
         parser.error(f"--workloads: {', '.join(MANY_BROKERS)} have a page of their own, run them apart from the others")
     if has_many and given.only == contestants.KAFKA:
         parser.error(f"--only: {', '.join(MANY_BROKERS)} are run with Lethe's controller alone")
-    earlier: tuple[Any, ...] = ()
-    if given.add and output is not None:
+    options = Options(
+        workloads, warm_up, rounds, given.budget_min * 60, names, version, given.logs, output, has_many, given.add
+    )
+    if given.add and options.stored is not None:
         try:
-            earlier = _earlier(output / results.JSON_NAME, version)
+            _require_comparable(options.stored, version)
         except (OSError, ValueError) as error:
             parser.error(f"--add: {error}")
-    return Options(
-        workloads, warm_up, rounds, given.budget_min * 60, names, version, given.logs, output, has_many, earlier
-    )
+    return options
 
 
-def _earlier(path: Path, version: KafkaVersion) -> tuple[Any, ...]:
-    """Return the turns in that file. Raises OSError, and ValueError if they are not comparable."""
-    found = results.read(path)
-    if found["versions"]["Kafka"] != str(version):
-        raise ValueError(f"{path} has rounds with Kafka {found['versions']['Kafka']}, not with {version}")
-    return tuple(found["turns"])
+def _require_comparable(path: Path, version: KafkaVersion) -> None:
+    """Raise OSError without that file, and ValueError if it has turns with another version of Kafka."""
+    there = {turn[MEASURED]["versions"]["Kafka"] for turn in results.read(path)["turns"]}
+    if others := there - {str(version)}:
+        raise ValueError(f"{path} has rounds with Kafka {', '.join(sorted(others))}, not with {version}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, store the results, and return an exit code."""
     options = parse(arguments)
+    if (refused := refusal(options.output)) is not None:
+        print(f"the benchmark does not start: {refused}", file=sys.stderr)
+        return 2
     # As with Ctrl-C: the current turn is cleaned up, and no file or process is left.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -8,11 +8,13 @@ as a guest, with default settings and its journal.
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from lethe.cluster.daemons import ControllerDaemon, Member
+from lethe.cluster.java import java_executable
 from lethe.cluster.kafka import AS_RELEASED, KafkaBroker, OpenSession, internal_topics
 from lethe.cluster.kafka_fetch import KafkaDistribution
 
@@ -50,3 +52,10 @@ def complaints(member: Member) -> list[str]:
         return member.errors()
     lines = member.log_file.read_text(errors="replace").splitlines() if member.log_file.exists() else []
     return [line for line in lines if re.search(r"\b(ERROR|CRITICAL)\b", line)]
+
+
+def versions(kafka: str) -> dict[str, str]:
+    """Return the versions of what takes part besides Lethe, with this Kafka."""
+    java = subprocess.run([java_executable("the benchmark"), "-version"], capture_output=True, text=True, check=False)
+    said = re.search(r'version "([^"]+)"', java.stderr)
+    return {"Kafka": kafka, "Java": said[1] if said else "unknown", "ZooKeeper": "3.9, as PySpark brings it"}

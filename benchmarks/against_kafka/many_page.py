@@ -4,49 +4,75 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.against_kafka.results import Document, loads, measured_on
+from benchmarks.against_kafka import results
+from benchmarks.against_kafka.contestants import LETHE
+from benchmarks.against_kafka.results import Document
+from benchmarks.provenance import Origin, told
 
 JSON_NAME: Final = "benchmarks-agents.json"
 METHOD: Final = """\
-As above, with agents as processes on the machine of the controller, which they keep busy: times are upper bounds. Heap
-is in MB, latency in ms. A broker fails by SIGKILL; the time counts from the end of its session. `make bench
-BENCH="--workloads fifty,fifty-directories --runs 1"`."""
+As above, with agents as processes on the machine of the controller, which they keep busy: times are upper bounds. With
+several rounds, figures are medians. Heap is in MB, latency in ms. A broker fails by SIGKILL; the time counts from the
+end of its session. `make bench BENCH="--workloads fifty,fifty-directories --runs 1"`."""
+_COLUMNS: Final = (
+    *("rounds", "seconds", "processor", "ZooKeeper requests", "requests to agents", "MB", "ZooKeeper's heap"),
+    "bystander's median/p99/worst",
+)
+_NOT_RUN: Final = ("Kafka", "Java")
+"""Not shown among the versions: Lethe's controller runs alone."""
 
 
 def page(found: Document) -> str:
     """Return the section as Markdown."""
-    versions = {name: found["versions"][name] for name in ("Lethe", "Python")}
-    least, greatest = loads(found)
-    lines = [
-        "|||seconds|processor|ZooKeeper requests|requests to agents|MB|ZooKeeper's heap|bystander's median/p99/worst|",
-        "|---|---|" + "---:|" * 7,
-    ]
-    for turn in found["turns"]:
-        for phase in turn["phases"]:
-            waited = phase["bystander"]
-            cells = [
-                f"{phase['seconds']:.2f}",
-                f"{phase['cpu_s']:.2f}",
-                f"{phase['zookeeper_requests']:,}",
-                f"{phase['control_requests']:,}",
-                f"{phase['control_bytes'] / 1e6:,.0f}",
-                "–" if phase["zookeeper_mb"] is None else f"+{phase['zookeeper_mb']:,.0f}",
-                "–" if waited is None else "/".join(f"{waited[of]:,.0f}" for of in ("median_ms", "p99_ms", "worst_ms")),
-            ]
-            lines.append(f"|{turn['workload']}|{phase['phase']}|{'|'.join(cells)}|")
-    peaks = "; ".join(f"{turn['workload']}: {turn['peak_mb']:,.0f} MB" for turn in found["turns"])
+    least, greatest = results.loads(found)
     return "\n".join(
         [
             "## Lethe's controller with many agents",
             "",
-            measured_on(found | {"versions": versions}, "processor", "memory", "disk")
-            + f" Load average between {least:.0f} and {greatest:.0f}, other work on the machine included.",
+            *told(map(_without_kafka, results.origins(found["turns"])), "processor", "memory", "disk"),
             "",
-            *lines,
+            f"Load average at the ends of phases: {least:.1f} to {greatest:.1f}, all that the machine did included.",
             "",
-            f"Most memory of the controller: {peaks}.",
+            *_table(found),
+            "",
+            f"Most memory of the controller: {_peaks(found)}.",
             "",
             METHOD,
             "",
         ]
+    )
+
+
+def _without_kafka(named: tuple[Origin, str]) -> tuple[Origin, str]:
+    origin, name = named
+    versions = {of: version for of, version in origin["versions"].items() if of not in _NOT_RUN}
+    return origin | {"versions": versions}, name
+
+
+def _table(found: Document) -> list[str]:
+    lines = [f"|||{'|'.join(_COLUMNS)}|", "|---|---|" + "---:|" * len(_COLUMNS)]
+    for workload in results.workloads(found):
+        for phase in results.phases(found, workload):
+            row = results.row(found, workload, phase, LETHE)
+            if row is not None:
+                lines.append(f"|{workload}|{phase}|{'|'.join(_cells(row))}|")
+    return lines
+
+
+def _cells(row: results.PhaseMedians) -> list[str]:
+    return [
+        f"{row.rounds}",
+        f"{row.seconds:.2f}",
+        f"{row.cpu_s:.2f}",
+        f"{row.zookeeper_requests:,.0f}",
+        f"{row.control_requests:,.0f}",
+        f"{row.control_bytes / 1e6:,.0f}",
+        "–" if row.zookeeper_mb is None else f"+{row.zookeeper_mb:,.0f}",
+        "–" if row.bystander_ms is None else "/".join(f"{each:,.0f}" for each in row.bystander_ms),
+    ]
+
+
+def _peaks(found: Document) -> str:
+    return "; ".join(
+        f"{workload}: {results.peak_mb(found, workload, LETHE) or 0:,.0f} MB" for workload in results.workloads(found)
     )

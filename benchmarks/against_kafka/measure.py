@@ -274,6 +274,7 @@ async def run_turn(
         assert member.pid is not None
         setup = TurnSetup(testbed, f"warm-{name}", number, member.pid)
         await TurnRunner(setup, holder, warm_up, lambda _: None).run()
+        await testbed.fill_log()
         holder = await testbed.wait_for_controller(holder.broker_id)
         runner = TurnRunner(setup._replace(name=name), holder, workload, tell)
         await runner.run()

@@ -7,15 +7,13 @@ from typing import Final
 
 from benchmarks.against_kafka import results
 from benchmarks.against_kafka.contestants import CONTESTANTS, KAFKA, KAFKA_HEAP_MB, LETHE
-from benchmarks.against_kafka.plan import LARGE, TARGET_PEAK_MB, TARGETS
+from benchmarks.against_kafka.plan import KEPT_TRANSACTIONS, LARGE, TARGET_PEAK_MB, TARGETS, WANTED_ROUNDS, verdict
 from benchmarks.against_kafka.results import Document, PhaseMedians
+from benchmarks.provenance import MEASURED, told
 
 METHOD: Final = Path(__file__).with_name("method.md")
 NOTES: Final = Path(__file__).with_name("notes.md")
-LOAD: Final = (
-    "Load average between {least:.0f} and {greatest:.0f}, the run's own processes counted; where nothing else runs, "
-    "below 4."
-)
+LOAD: Final = "Load average at the ends of phases: {least:.1f} to {greatest:.1f}, the run's own processes counted."
 NAMES: Final = {KAFKA: "Kafka", LETHE: "Lethe"}
 
 
@@ -26,7 +24,9 @@ def page(found: Document) -> str:
         [
             "## Lethe's controller and Kafka's, side by side",
             "",
-            results.measured_on(found, "processor", "memory", "system", "disk"),
+            *told(results.origins(found["turns"]), "processor", "memory", "system", "disk"),
+            "",
+            _rounds(found),
             "",
             LOAD.format(least=loads[0], greatest=loads[1]),
             "",
@@ -34,12 +34,35 @@ def page(found: Document) -> str:
             "",
             table(found),
             "",
-            METHOD.read_text().format(kafka=found["versions"]["Kafka"], heap_mb=KAFKA_HEAP_MB).strip(),
+            METHOD.read_text()
+            .format(kafka=", ".join(_kafkas(found)), heap_mb=KAFKA_HEAP_MB, transactions=KEPT_TRANSACTIONS)
+            .strip(),
             "",
             NOTES.read_text().strip(),
             "",
         ]
     )
+
+
+def _method(found: Document) -> str:
+    text = METHOD.read_text().strip()
+    return text.format(kafka=", ".join(_kafkas(found)), heap_mb=KAFKA_HEAP_MB, transactions=KEPT_TRANSACTIONS)
+
+
+def _kafkas(found: Document) -> list[str]:
+    return list(dict.fromkeys(turn[MEASURED]["versions"]["Kafka"] for turn in found["turns"]))
+
+
+def _rounds(found: Document) -> str:
+    """Say how many rounds each workload has, and which have fewer than are wanted."""
+    each = {workload: results.rounds(found, workload) for workload in results.workloads(found)}
+    if all(count == WANTED_ROUNDS for counts in each.values() for count in counts.values()):
+        return f"Figures are medians of {WANTED_ROUNDS} rounds (fastest–slowest)."
+    told_of = "; ".join(
+        f"{workload}: " + ", ".join(f"{NAMES[name]} {count}" for name, count in counts.items())
+        for workload, counts in each.items()
+    )
+    return f"Figures are medians of these rounds (fastest–slowest), where {WANTED_ROUNDS} are wanted: {told_of}."
 
 
 # --- the table ----------------------------------------------------------------------------------------------------
@@ -60,7 +83,7 @@ def _times(found: Document) -> str:
             kafka, lethe = (_seconds(found, workload, phase, name) for name in (KAFKA, LETHE))
             ratio = results.ratio(found, workload, phase)
             shown = "–" if ratio is None else f"**{ratio:.1f}×**"
-            lines.append(f"| {workload} | {phase} | {kafka} | {lethe} | {shown} | {_target(workload, phase)} |")
+            lines.append(f"| {workload} | {phase} | {kafka} | {lethe} | {shown} | {_target(found, workload, phase)} |")
     return "\n".join(lines)
 
 
@@ -68,12 +91,17 @@ def _seconds(found: Document, workload: str, phase: str, contestant: str) -> str
     row = results.row(found, workload, phase, contestant)
     if row is None:
         return "–"
-    spread = "" if row.rounds == 1 else f" ({row.fastest:.2f}–{row.slowest:.2f}, {row.rounds} runs)"
-    return f"{row.seconds:.2f} s{spread}"
+    spread = "1 run" if row.rounds == 1 else f"{row.fastest:.2f}–{row.slowest:.2f}, {row.rounds} runs"
+    return f"{row.seconds:.2f} s ({spread})"
 
 
-def _target(workload: str, phase: str) -> str:
-    return next((str(each) for each in TARGETS if (each.workload.name, str(each.phase)) == (workload, phase)), "")
+def _target(found: Document, workload: str, phase: str) -> str:
+    row = results.row(found, workload, phase, LETHE)
+    seconds, ratio = None if row is None else row.seconds, results.ratio(found, workload, phase)
+    judged = (
+        each.judged(seconds, ratio) for each in TARGETS if (each.workload.name, str(each.phase)) == (workload, phase)
+    )
+    return next(judged, "")
 
 
 def _costs(found: Document) -> str:
@@ -100,9 +128,13 @@ def _memory(found: Document) -> str:
     for workload in results.workloads(found):
         peaks = [results.peak_mb(found, workload, name) for name in CONTESTANTS]
         cells = ["–" if peak is None else f"{peak:,.0f} MB" for peak in peaks]
-        wanted = f"≤ {TARGET_PEAK_MB} MB" if workload == LARGE.name else ""
+        wanted = _wanted_peak(results.peak_mb(found, workload, LETHE)) if workload == LARGE.name else ""
         lines.append(f"| {workload} | {' | '.join(cells)} | {wanted} |")
     return "\n".join(lines)
+
+
+def _wanted_peak(peak_mb: float | None) -> str:
+    return f"≤ {TARGET_PEAK_MB} MB {verdict(None if peak_mb is None else peak_mb <= TARGET_PEAK_MB)}"
 
 
 def _felt(found: Document) -> list[str]:

@@ -13,6 +13,8 @@ from lethe.admin.topic_plans import TopicPlan
 from lethe.protocol.vocabulary import TopicId
 
 BROKERS: Final = (1, 2, 3)
+KEPT_TRANSACTIONS: Final = 500
+"""ZooKeeper keeps so many transactions in memory (`zookeeper.commitLogCount`, by default)."""
 REPLICATION_FACTOR: Final = 3
 
 
@@ -97,6 +99,13 @@ QUICK: Final = {
 """A smoke test: everything once, in sizes whose results mean nothing."""
 
 
+def verdict(is_reached: bool | None) -> str:
+    """Return the verdict on a wanted value in words; None: it was not measured."""
+    if is_reached is None:
+        return "not measured"
+    return "reached" if is_reached else "**missed**"
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What a phase should reach: Lethe's time, and Kafka's time divided by it."""
@@ -106,9 +115,12 @@ class Target:
     seconds: float
     ratio: float | None = None
 
-    def __str__(self) -> str:
-        ratio = "" if self.ratio is None else f", ≥ {self.ratio:g}×"
-        return f"≤ {self.seconds:g} s{ratio}"
+    def judged(self, seconds: float | None, ratio: float | None) -> str:
+        """Return each wanted value with its verdict for this time and this ratio: `≤ 5 s missed, ≥ 30× reached`."""
+        said = [f"≤ {self.seconds:g} s {verdict(None if seconds is None else seconds <= self.seconds)}"]
+        if self.ratio is not None:
+            said.append(f"≥ {self.ratio:g}× {verdict(None if ratio is None else ratio >= self.ratio)}")
+        return ", ".join(said)
 
 
 TARGETS: Final = (
@@ -119,5 +131,7 @@ TARGETS: Final = (
 )
 """Set on a machine where Kafka's controller took 13.4 s for the small deletion, 38.5, 8.9 and 217 s for the large
 phases."""
+WANTED_ROUNDS: Final = 5
+"""Of each workload and controller."""
 TARGET_PEAK_MB: Final = 200
 """Of Lethe's controller, over all phases of the large workload."""

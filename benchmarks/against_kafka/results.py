@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
-import re
 import statistics
-import subprocess
-import tempfile
-import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks.against_kafka.contestants import KAFKA, LETHE
 from benchmarks.against_kafka.measure import TurnResult
-from lethe.cluster.java import java_executable
+from benchmarks.provenance import DOCS, MEASURED, Origin
 
 Document = dict[str, Any]
-_ROOT: Final = Path(__file__).parents[2]
 JSON_NAME: Final = "benchmarks.json"
-JSON: Final = _ROOT / "docs" / JSON_NAME
+JSON: Final = DOCS / JSON_NAME
+PROFILE: Final = "profile"
+"""Field of a document: where the processor time of a controller went; see `benchmarks.against_kafka.profile`."""
 
 
-def document(turns: Sequence[TurnResult], kafka: str) -> Document:
-    """Return all measurements, with the machine and the versions."""
-    return {
-        "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": machine(),
-        "versions": _versions(kafka),
-        "turns": [asdict(turn) for turn in turns],
-    }
+def document(turns: Sequence[TurnResult], measured: Origin) -> Document:
+    """Return all measurements of one run, each turn with its origin."""
+    return {"turns": [asdict(turn) | {MEASURED: measured} for turn in turns]}
+
+
+def merged(earlier: Document | None, found: Document, *, adds: bool = False) -> Document:
+    """Return the turns found now, and the earlier ones of other workloads; `adds`: those of the same workloads too."""
+    if earlier is None:
+        return found
+    again = set() if adds else {turn["workload"] for turn in found["turns"]}
+    kept = [turn for turn in earlier["turns"] if turn["workload"] not in again]
+    return earlier | found | {"turns": [*kept, *found["turns"]]}
 
 
 def write(found: Document, path: Path) -> None:
@@ -59,6 +58,7 @@ class PhaseMedians(NamedTuple):
     rounds: int
     zookeeper_requests: float
     bytes_per_partition: float
+    control_bytes: float
     control_requests: float
     cpu_s: float
     zookeeper_mb: float | None
@@ -99,6 +99,7 @@ def row(found: Document, workload: str, phase: str, contestant: str) -> PhaseMed
         len(each),
         statistics.median(measured["zookeeper_requests"] for measured in each),
         statistics.median(measured["control_bytes"] / measured["partitions"] for measured in each),
+        statistics.median(measured["control_bytes"] for measured in each),
         statistics.median(measured["control_requests"] for measured in each),
         statistics.median(measured["cpu_s"] for measured in each),
         statistics.median(heaps) if heaps else None,
@@ -125,73 +126,24 @@ def peak_mb(found: Document, workload: str, contestant: str) -> float | None:
     return max(peaks, default=None)
 
 
+def rounds(found: Document, workload: str) -> dict[str, int]:
+    """Return how many rounds of that workload each controller has."""
+    return dict(Counter(turn["contestant"] for turn in found["turns"] if turn["workload"] == workload))
+
+
+def origins(turns: Iterable[dict[str, Any]]) -> list[tuple[Origin, str]]:
+    """Return where the turns come from: for each run and workload its origin, and a name with the number of turns."""
+    found: dict[str, tuple[Origin, str, int]] = {}
+    for turn in turns:
+        key = json.dumps([turn[MEASURED], turn["workload"]], sort_keys=True)
+        _, _, count = found.get(key, (None, None, 0))
+        found[key] = turn[MEASURED], turn["workload"], count + 1
+    return [
+        (origin, f"{workload} ({count} turn{'s' if count > 1 else ''})") for origin, workload, count in found.values()
+    ]
+
+
 def loads(found: Document) -> tuple[float, float]:
     """Return the least and the greatest load average at the end of a phase, including the run's own processes."""
     each = [phase["load"] for turn in found["turns"] for phase in turn["phases"]]
     return min(each), max(each)
-
-
-# --- where --------------------------------------------------------------------------------------------------------
-
-
-def measured_on(found: Document, *parts: str) -> str:
-    """Return a sentence: the day, these parts of the machine, and all versions."""
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    return f"Measured on {found['when']}: {', '.join(found['machine'][part] for part in parts)}; {versions}."
-
-
-def machine() -> dict[str, str]:
-    memory = re.search(r"^MemTotal:\s+(\d+) kB$", _text("/proc/meminfo"), re.MULTILINE)
-    model = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)
-    return {
-        "processor": f"{model[1] if model else platform.machine()}, {os.cpu_count()} cores",
-        "memory": f"{int(memory[1]) / 2**20:.0f} GB" if memory else "unknown",
-        "system": f"{platform.system()} {platform.release()}",
-        "disk": f"{_forced_write_ms():.2g} ms to force a write to the disk",
-    }
-
-
-def _forced_write_ms() -> float:
-    """Return the median time of a forced write, on the disk of the run's files."""
-    took_s = []
-    # A file with a name: one without may never reach the disk.
-    with tempfile.NamedTemporaryFile() as file:
-        for _ in range(25):
-            file.write(bytes(512))
-            file.flush()
-            began_s = time.perf_counter()
-            os.fdatasync(file.fileno())
-            took_s.append(time.perf_counter() - began_s)
-    return statistics.median(took_s) * 1000
-
-
-def _versions(kafka: str) -> dict[str, str]:
-    java = subprocess.run([java_executable("the benchmark"), "-version"], capture_output=True, text=True, check=False)
-    said = re.search(r'version "([^"]+)"', java.stderr)
-    return {
-        "Kafka": kafka,
-        "Lethe": commit(),
-        "Python": platform.python_version(),
-        "Java": said[1] if said else "unknown",
-        "ZooKeeper": "3.9, as PySpark brings it",
-    }
-
-
-def commit() -> str:
-    """Return the measured commit. Pages in docs/, which the run itself writes, do not make it dirty."""
-    git = ["git", "-C", str(_ROOT)]
-    try:
-        name, changed = (
-            subprocess.run([*git, *asked], capture_output=True, text=True, check=True).stdout.strip()
-            for asked in (["describe", "--always"], ["status", "--porcelain", "--", ":/", ":(top,exclude)docs"])
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return f"{name}-dirty" if changed else name
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""

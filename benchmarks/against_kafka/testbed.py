@@ -19,18 +19,22 @@ from typing import Final, NamedTuple
 from benchmarks.against_kafka import contestants
 from benchmarks.against_kafka.bystander import Bystander
 from benchmarks.against_kafka.observer import ActiveController, Observer
-from benchmarks.against_kafka.plan import AgentMode
+from benchmarks.against_kafka.plan import KEPT_TRANSACTIONS, AgentMode
 from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.adapters.zookeeper.session import open_session
 from lethe.cluster.daemons import BrokerDaemon, Member
 from lethe.cluster.kafka_fetch import KafkaDistribution
 from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
+from lethe.protocol.zookeeper.packing import GroupDone, MultiPlan
 
 SESSION_TIMEOUT_MS: Final = 30_000
 START_LIMIT_S: Final = 120.0
 POLL_S: Final = 0.01
 _NOT_DURING_THE_RUN_MS: Final = 3_600_000
+_FILLER: Final = "/lethe-bench"
+"""Znode of the transactions that fill ZooKeeper's log."""
 
 
 class FurtherProperties(NamedTuple):
@@ -105,6 +109,10 @@ class Testbed:
                 raise BenchmarkFailed(f"not within {limit_s:.0f} s: {what}")
             await asyncio.sleep(poll_s)
 
+    async def fill_log(self) -> None:
+        """Replace all transactions that ZooKeeper keeps in memory by small ones, so that all workloads start equal."""
+        await fill_log(self.session)
+
     async def _has_no_controller(self) -> bool:
         return await self.observer.holder() is None
 
@@ -141,6 +149,7 @@ async def testbed(
         bystander.start()
         async with open_session(_config(zookeeper), lambda _: None) as session:
             observer = Observer(zookeeper, session, agents)
+            await fill_log(session)
             empty_heap_mb = await observer.live_heap_mb()
             yield Testbed(
                 *(directory, agents, zookeeper, session, observer, bystander, empty_heap_mb, common, kafka),
@@ -154,6 +163,19 @@ async def testbed(
         zookeeper.close()
         if logs is None:
             shutil.rmtree(directory, ignore_errors=True)
+
+
+async def fill_log(session: ZooKeeperSession) -> None:
+    """Write as many small transactions as ZooKeeper keeps in memory. Raises BenchmarkFailed."""
+    data = bytes(100)
+    # That it is there already is no failure.
+    await session.write(MultiPlan([(Create(_FILLER, data),)], None))
+    writes = (
+        session.write(MultiPlan([(SetData(_FILLER, data, ANY_VERSION),)], None)) for _ in range(KEPT_TRANSACTIONS)
+    )
+    for (outcome,) in await asyncio.gather(*writes):
+        if not isinstance(outcome, GroupDone):
+            raise BenchmarkFailed(f"ZooKeeper's log cannot be filled: {outcome}")
 
 
 def _agent(number: int, directory: Path, disk: AgentMode, common: Mapping[str, str]) -> BrokerDaemon:

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,9 +26,9 @@ from benchmarks.pipeline.planted import Planted
 from benchmarks.pipeline.results import JSON_NAME, Document
 from benchmarks.pipeline.run import Input, RunFailed, run_job, run_on_cluster
 from benchmarks.pipeline.survey import write_survey
+from benchmarks.provenance import DOCS, origin, refusal
 from benchmarks.rounds import Progress
 
-DOCS: Final = Path(__file__).parents[2] / "docs"
 MILLION: Final = 1_000_000
 FULL: Final = ((5, 0.5), (50, 5))
 """Millions of lines, millions of directories."""
@@ -44,6 +45,7 @@ class Benchmark:
         self._work = work
         self._given = given
         self._tell = Progress().tell
+        self._origin = origin({"Spark": version("pyspark")})
         self.runs: list[dict[str, Any]] = []
         self.cluster: dict[str, Any] | None = None
         self._earlier = results.read(given.output / JSON_NAME) if given.add else None
@@ -97,7 +99,7 @@ class Benchmark:
 
     def _keep(self) -> None:
         if self._given.output is not None:
-            found = results.document(self.runs, self.cluster)
+            found = results.document(self.runs, self.cluster, self._origin)
             write_all(results.merge_runs(self._earlier, found) if self._earlier else found, self._given.output)
 
     @property
@@ -156,6 +158,9 @@ def _size(text: str) -> tuple[float, float]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run; return 0 if all counts are exact."""
     given = parse(arguments)
+    if (refused := refusal(given.output)) is not None:
+        print(f"the benchmark does not start: {refused}", file=sys.stderr)
+        return 2
     if given.work_dir is not None:
         given.work_dir.mkdir(parents=True, exist_ok=True)
     # Files of many gigabytes must not outlive this process, whatever ends it.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.against_kafka.results import measured_on
 from benchmarks.pipeline import results
 from benchmarks.pipeline.results import Document
+from benchmarks.provenance import MEASURED, Origin, told
 
 METHOD: Final = Path(__file__).with_name("method.md")
 
@@ -18,7 +18,9 @@ def page(found: Document) -> str:
         [
             "## The data pipeline",
             "",
-            measured_on(found, "processor", "memory", "system") + " Spark has two cores, `local[2]`.",
+            *told(_origins(found), "processor", "memory", "system"),
+            "",
+            "Spark has two cores, `local[2]`.",
             "",
             "![time by lines](benchmarks-pipeline.svg)",
             "",
@@ -40,6 +42,12 @@ def page(found: Document) -> str:
             "",
         ]
     )
+
+
+def _origins(found: Document) -> list[tuple[Origin, str]]:
+    runs = [(run[MEASURED], f"{run['lines']:,} lines") for run in found["runs"]]
+    cluster = found["cluster"]
+    return runs if cluster is None else [*runs, (cluster[MEASURED], "the cluster")]
 
 
 def _sizes(runs: list[dict[str, Any]]) -> str:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import datetime
 import json
-import platform
-from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.against_kafka.results import machine
+from benchmarks.provenance import DOCS, MEASURED, Origin
 
 Document = dict[str, Any]
 JSON_NAME: Final = "benchmarks-pipeline.json"
-JSON: Final = Path(__file__).parents[2] / "docs" / JSON_NAME
+JSON: Final = DOCS / JSON_NAME
 
 
-def document(runs: list[dict[str, Any]], cluster: dict[str, Any] | None) -> Document:
-    """Return all results, with time and machine."""
+def document(runs: list[dict[str, Any]], cluster: dict[str, Any] | None, measured: Origin) -> Document:
+    """Return the results of one run, each with its origin."""
     return {
-        "when": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": machine(),
-        "versions": {"Spark": version("pyspark"), "Python": platform.python_version()},
-        "runs": runs,
-        "cluster": cluster,
+        "runs": [{**run, MEASURED: measured} for run in runs],
+        "cluster": None if cluster is None else {**cluster, MEASURED: measured},
     }
 
 

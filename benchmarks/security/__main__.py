@@ -25,6 +25,7 @@ from benchmarks.against_kafka.measure import TurnResult, run_turn
 from benchmarks.against_kafka.plan import BROKERS, QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, AgentMode, Workload
 from benchmarks.against_kafka.results import Document, write
 from benchmarks.against_kafka.testbed import BenchmarkFailed, FurtherProperties, Testbed, testbed
+from benchmarks.provenance import DOCS, origin, refusal
 from benchmarks.rounds import Progress, by_turns
 from benchmarks.security import page, plot, results
 from benchmarks.security.connections import Accepted, LoggedIn, accept, log_in
@@ -37,7 +38,6 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, GetData
 from lethe.protocol.zookeeper.znodes import decode_broker
 
-DOCS: Final = Path(__file__).parents[2] / "docs"
 FAILURES: Final = (
     *(ZooKeeperStartFailed, ZooKeeperUnavailable, SessionLost, WriteRefused, DaemonFailed, BenchmarkFailed),
 )
@@ -74,6 +74,7 @@ class Benchmark:
         self._directory = directory
         self._material = Material(directory)
         self._tell = Progress().tell
+        self._origin = origin()
         self.accepted: list[Accepted] = []
         self.logged_in: list[LoggedIn] = []
         self.turns: list[TurnResult] = []
@@ -130,7 +131,7 @@ class Benchmark:
 
     def document(self) -> Document:
         """Return all measurements so far."""
-        return results.document(self.accepted, self.logged_in, self.turns, self.load)
+        return results.document(self.accepted, self.logged_in, self.turns, self.load, self._origin)
 
     def _keep(self, shown: object) -> None:
         """Store the results so far, so that an aborted run keeps them."""
@@ -196,6 +197,9 @@ def parse(arguments: Sequence[str] | None) -> Options:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, store the results, and return an exit code."""
     options = parse(arguments)
+    if (refused := refusal(options.output)) is not None:
+        print(f"the benchmark does not start: {refused}", file=sys.stderr)
+        return 2
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="lethe-bench-security-") as directory:
         benchmark = Benchmark(options, Path(directory))

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import platform
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.against_kafka.measure import TurnResult
-from benchmarks.against_kafka.results import Document, commit, machine
+from benchmarks.against_kafka.results import Document
+from benchmarks.provenance import DOCS, Origin
 from benchmarks.security.connections import Accepted, LoggedIn
 
 JSON_NAME: Final = "benchmarks-security.json"
-JSON: Final = Path(__file__).parents[2] / "docs" / JSON_NAME
+JSON: Final = DOCS / JSON_NAME
 
 
 def document(
-    accepted: Sequence[Accepted], logged_in: Sequence[LoggedIn], turns: Sequence[TurnResult], load: Sequence[float]
+    accepted: Sequence[Accepted],
+    logged_in: Sequence[LoggedIn],
+    turns: Sequence[TurnResult],
+    load: Sequence[float],
+    measured: Origin,
 ) -> Document:
-    """Return all measurements, with the machine and the versions. `load` are load averages at the end of each."""
+    """Return all measurements of one run, with its origin. `load` are load averages at the end of each."""
     return {
-        "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": machine(),
-        "versions": {"Lethe": commit(), "Python": platform.python_version()},
+        **measured,
         "load": [round(each, 2) for each in load],
         "accepted": [asdict(each) for each in accepted],
         "logged_in": [asdict(each) for each in logged_in],

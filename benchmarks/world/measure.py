@@ -1,6 +1,6 @@
 """What one size of cluster costs the core, ZooKeeper and the wire, phase by phase, in a process of its own.
 
-`python -m benchmarks.world.measure TOPICS PARTITIONS_PER_TOPIC BROKERS failover|topics` prints one JSON object. The
+`python -m benchmarks.world.measure TOPICS PARTITIONS_PER_TOPIC BROKERS failover|topics|memory` prints JSON. The
 core is the controller's; ZooKeeper and brokers answer at once (`benchmarks.canned_cluster`). Bytes are those of the
 frames that the codec makes of the core's requests, and multis those of the packing. Time is processor time within
 `step`, without the garbage collector, which the runtime stops for a step too.
@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from benchmarks.canned_cluster import CannedCluster
-from benchmarks.core import resident_mb
+from benchmarks.core import resident_mb, traced
 from benchmarks.world.plan import Size
 from lethe.controller.core import events
 from lethe.controller.core.effects import Effect, ReadZnodes, Send, WriteZnodes
@@ -30,6 +30,8 @@ from lethe.protocol.zookeeper.packing import MultiPlan
 SESSION = events.SessionEstablished(1, bytes(32))
 PARTS = ("failover", "topics")
 """Failover and a broker's failure; creation and deletion."""
+MEMORY = "memory"
+"""Part without phases: what the core has allocated by partition. Tracing slows everything, so it is apart."""
 CLIENT_ID = "1000"
 
 
@@ -122,6 +124,15 @@ def measure(size: Size, part: str) -> list[Cost]:
     return costs
 
 
+def memory(size: Size) -> dict[str, float]:
+    """Return the bytes by partition that the core holds after a failover, and their peak meanwhile (tracemalloc)."""
+    held_mb, peak_mb = traced(size.partitions, size.brokers, partitions_per_topic=size.partitions_per_topic)
+    return {
+        "traced_held_bytes": round(held_mb * 1e6 / size.partitions, 1),
+        "traced_peak_bytes": round(peak_mb * 1e6 / size.partitions, 1),
+    }
+
+
 Phases = list[tuple[str, Callable[[], None]]]
 
 
@@ -165,9 +176,13 @@ def peak_mb() -> float:
 def main(arguments: list[str]) -> None:
     """Measure one part of one size, and print it as JSON."""
     *numbers, part = arguments
-    if part not in PARTS:
-        raise SystemExit(f"no such part: {part} (there are: {', '.join(PARTS)})")
-    print(json.dumps([asdict(cost) for cost in measure(Size(*map(int, numbers)), part)]))
+    size = Size(*map(int, numbers))
+    if part == MEMORY:
+        print(json.dumps(memory(size)))
+    elif part in PARTS:
+        print(json.dumps([asdict(cost) for cost in measure(size, part)]))
+    else:
+        raise SystemExit(f"no such part: {part} (there are: {', '.join((*PARTS, MEMORY))})")
 
 
 if __name__ == "__main__":

@@ -6,20 +6,31 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.against_kafka.results import measured_on
+from benchmarks.against_kafka.plan import verdict
+from benchmarks.provenance import MEASURED, told
+from benchmarks.world.plan import TARGETS, Target
 
 JSON_NAME: Final = "benchmarks-world.json"
 Row = dict[str, Any]
 Document = dict[str, Any]
-MEASURED: Final = "measured"
-"""Field of a row from an earlier run: when and with what that was."""
 PHASES: Final = ("failover", "broker failure", "creation", "deletion")
-SUMS: Final = ("events", "operations", "requests", "MB", "bytes held/peak")
+SUMS: Final = (
+    *("events", "operations", "requests", "MB", "largest frame, MB"),
+    *("resident bytes held/peak", "traced bytes held/peak"),
+)
+HEAD: Final = """\
+**This is the core alone.** ZooKeeper and brokers are canned answers in the same process, in every row, also in those of
+1,000,000 partitions: no such cluster of real ones was run. One run each."""
 METHOD: Final = """\
-Seconds are the core's processor time within its steps, on a machine that did other work. Events, ZooKeeper operations
-(reads and writes), requests to brokers and their bytes are sums over the four phases; each broker's UpdateMetadata has
-every partition, so bytes grow with brokers × partitions. Memory is what the process holds after the failover, and its
-peak in any phase, by partition. ZooKeeper and brokers answer at once: `make bench-world`."""
+Seconds are the core's processor time within its steps. Events, ZooKeeper operations (reads and writes), requests to
+brokers and their bytes are sums over the four phases; each broker's UpdateMetadata has every partition, so bytes grow
+with brokers × partitions. The largest frame is that of any request, behind the division into parts
+([0058](decisions/0058-requests-in-parts.md)).
+
+Memory is in bytes by partition, in two measures. *Resident*: what the process has grown by after the failover, and its
+peak in any phase; this has the interpreter's free lists and what the allocator does not give back. *Traced*: what the
+core's live objects take after a failover, and their peak meanwhile, by tracemalloc; the wanted value is of this
+measure. It is taken up to 100,000 partitions. `make bench-world`."""
 
 
 def read(path: Path) -> Document:
@@ -33,11 +44,6 @@ def key(row: Row) -> tuple[Any, ...]:
     return row["axis"], row["topics"], row["partitions_per_topic"], row["brokers"]
 
 
-def measured(found: Document) -> str:
-    """Return when, and with what, the document's own rows were measured."""
-    return measured_on(found, "processor")
-
-
 def page(found: Document) -> str:
     """Return the section as Markdown."""
     rows = _newest(found["rows"])
@@ -45,10 +51,14 @@ def page(found: Document) -> str:
         [
             "## The controller's core, along each axis",
             "",
-            measured(found),
-            *_earlier(rows),
+            HEAD,
+            "",
+            *told(((row[MEASURED], _size(row)) for row in rows), "processor"),
+            *_load(rows),
             "",
             *_table(rows),
+            "",
+            *_wanted(rows),
             "",
             METHOD,
             "",
@@ -57,26 +67,26 @@ def page(found: Document) -> str:
 
 
 def _newest(rows: list[Row]) -> list[Row]:
-    """Return one row of each size, which axes share: that of the present run where there is one."""
+    """Return one row of each size, which axes share: the one that was measured last."""
     shown: dict[str, Row] = {}
     for row in rows:
         before = shown.get(_size(row))
-        if before is None or (MEASURED in before and MEASURED not in row):
+        if before is None or before[MEASURED]["when"] < row[MEASURED]["when"]:
             shown[_size(row)] = row
     return list(shown.values())
 
 
-def _earlier(rows: list[Row]) -> list[str]:
-    """Say which rows are from earlier runs."""
-    runs: dict[str, list[str]] = {}
-    for row in rows:
-        if MEASURED in row:
-            runs.setdefault(row[MEASURED], []).append(_size(row))
-    return [f"In an earlier run {', '.join(sizes)} brokers: {run[0].lower()}{run[1:]}" for run, sizes in runs.items()]
+def _load(rows: list[Row]) -> list[str]:
+    """Say how busy the machine was, where rows have that."""
+    loads = [row["load"] for row in rows if "load" in row]
+    return ["", f"Load average at the ends of sizes: {min(loads):.1f} to {max(loads):.1f}."] if loads else []
 
 
 def _size(row: Row) -> str:
     return f"{row['topics']:,}×{row['partitions_per_topic']:,} on {row['brokers']:,}"
+
+
+# --- the table ----------------------------------------------------------------------------------------------------
 
 
 def _table(rows: list[Row]) -> list[str]:
@@ -96,6 +106,7 @@ def _line(row: Row) -> str:
 
     held = phases["failover"]["held_mb"] * 1e6 / partitions
     peak = max(each["peak_mb"] for each in phases.values()) * 1e6 / partitions
+    largest = max(each["largest_frame_bytes"] for each in phases.values())
     cells = [
         f"{row['brokers']:,}",
         f"{row['topics']:,}×{row['partitions_per_topic']:,}",
@@ -104,6 +115,41 @@ def _line(row: Row) -> str:
         f"{total('reads', 'operations'):,}",
         f"{total('requests'):,}",
         f"{total('wire_bytes') / 1e6:,.0f}",
+        f"{largest / 1e6:,.1f}",
         f"{held:,.0f}/{peak:,.0f}",
+        f"{row['traced_held_bytes']:,.0f}/{row['traced_peak_bytes']:,.0f}" if "traced_held_bytes" in row else "–",
     ]
     return f"|{'|'.join(cells)}|"
+
+
+# --- what is wanted -----------------------------------------------------------------------------------------------
+
+
+def _wanted(rows: list[Row]) -> list[str]:
+    return [
+        "| wanted | of | at most | measured | |",
+        "|---|---|---:|---:|---|",
+        *(_target(rows, one) for one in TARGETS),
+    ]
+
+
+def _target(rows: list[Row], target: Target) -> str:
+    found = _value(rows, target)
+    measured = "–" if found is None else f"{found:,.3g} {target.unit}"
+    said = verdict(None if found is None else found <= target.most)
+    size = target.size
+    of = f"{size.topics:,}×{size.partitions_per_topic:,} on {size.brokers:,} brokers"
+    return f"| {target.what} | {of} | {target.most:g} {target.unit} | {measured} | {said} |"
+
+
+def _value(rows: list[Row], target: Target) -> float | None:
+    """Return what was measured of that; None if nothing was."""
+    for row in rows:
+        if (row["topics"], row["partitions_per_topic"], row["brokers"]) == target.size:
+            places = (
+                [row] if target.phase is None else [each for each in row["phases"] if each["phase"] == target.phase]
+            )
+            for place in places:
+                if target.field in place:
+                    return float(place[target.field])
+    return None

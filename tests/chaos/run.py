@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
-from benchmarks.against_kafka.results import commit
+from benchmarks.provenance import commit
 from lethe.cluster.kafka_fetch import KafkaDistribution
 from tests.chaos.checker import PLACES, UNSEEN, Finding, Verdict
 from tests.chaos.cluster import ChaosCluster, chaos_cluster

@@ -8,15 +8,22 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks.against_kafka import page, plot, results
+from benchmarks.against_kafka import many_page, page, plot, results
 from benchmarks.against_kafka.__main__ import parse
 from benchmarks.against_kafka.measure import PhaseMeasurement, TurnResult
 from benchmarks.against_kafka.observer import AppliedRequest, JournalTail, peak_memory_mb, processor_s
-from benchmarks.against_kafka.plan import BROKERS, LARGE, SMALL, WORKLOADS, Phase, Workload
+from benchmarks.against_kafka.plan import BROKERS, LARGE, MANY_BROKERS, SMALL, WORKLOADS, Phase, Workload
 from lethe.protocol.journal import EventRecord, EventRecordType, JournalEntry, encode
+
+ORIGIN: dict[str, Any] = {
+    "when": "2026-01-02 03:04 UTC",
+    "machine": {"processor": "two cores", "memory": "8 GB", "system": "Linux", "disk": "1 ms"},
+    "versions": {"Kafka": "3.9.1", "Lethe": "0123456", "Python": "3.11.2 (GCC 12.2.0, PGO, no LTO)"},
+}
 
 
 def turn(workload: Workload, contestant: str, number: int, peak_mb: float, **seconds: float) -> TurnResult:
@@ -30,8 +37,7 @@ def turn(workload: Workload, contestant: str, number: int, peak_mb: float, **sec
 
 
 def document(*turns: TurnResult) -> results.Document:
-    found = results.document(turns, "3.9.1")
-    return found | {"when": "2026-01-02 03:04 UTC"}
+    return results.document(turns, ORIGIN)
 
 
 FOUND = document(
@@ -57,17 +63,50 @@ def test_medians_and_ratios() -> None:
 def test_the_page_has_times_ratio_and_what_was_wanted() -> None:
     text = page.page(FOUND)
     times = "15.00 s (12.00–30.00, 3 runs) | 0.75 s (0.50–9.00, 3 runs)"
-    assert f"| {SMALL.name} | deletion | {times} | **20.0×** | ≤ 0.45 s |" in text
+    assert f"| {SMALL.name} | deletion | {times} | **20.0×** | ≤ 0.45 s **missed** |" in text
     assert f"| {SMALL.name} | 310 MB | 110 MB |  |" in text
-    assert "Kafka 3.9.1" in text
+    assert "Kafka 3.9.1, Lethe 0123456, Python 3.11.2 (GCC 12.2.0, PGO, no LTO)" in text
     assert "2026-01-02" in text
     assert "{" not in text
 
 
 def test_what_one_controller_alone_has_measured_is_shown_without_ratio() -> None:
     text = page.table(document(turn(LARGE, "lethe", 1, 350.0, failover=2.5)))
-    assert f"| {LARGE.name} | failover | – | 2.50 s | – | ≤ 1.5 s, ≥ 5× |" in text
-    assert f"| {LARGE.name} | – | 350 MB | ≤ 200 MB |" in text
+    wanted = "≤ 1.5 s **missed**, ≥ 5× not measured"
+    assert f"| {LARGE.name} | failover | – | 2.50 s (1 run) | – | {wanted} |" in text
+    assert f"| {LARGE.name} | – | 350 MB | ≤ 200 MB **missed** |" in text
+    assert "≤ 200 MB reached" in page.table(document(turn(LARGE, "lethe", 1, 200.0, failover=1.5)))
+
+
+def test_the_page_says_how_many_rounds_each_workload_has() -> None:
+    assert f"where 5 are wanted: {SMALL.name}: Kafka 3, Lethe 3." in page.page(FOUND)
+    five = [turn(SMALL, name, number, 1.0, deletion=1.0) for name in ("kafka", "lethe") for number in range(5)]
+    assert "Figures are medians of 5 rounds" in page.page(document(*five))
+    assert "Kafka 5, Lethe 4." in page.page(document(*five[:-1]))
+
+
+def test_a_workload_that_is_measured_replaces_its_turns_and_the_others_keep_their_origin() -> None:
+    later = ORIGIN | {"when": "2026-02-03 04:05 UTC", "versions": ORIGIN["versions"] | {"Lethe": "89abcde-dirty"}}
+    now = results.document([turn(LARGE, "lethe", 1, 9.0, deletion=4.0)], later)
+    both = results.merged(FOUND, now)
+    assert both["turns"] == [*FOUND["turns"], *now["turns"]]
+    text = page.page(both)
+    assert f"* {SMALL.name} (6 turns): measured on 2026-01-02 03:04 UTC: two cores" in text
+    assert f"* {LARGE.name} (1 turn): measured on 2026-02-03 04:05 UTC: two cores" in text
+    assert "Lethe 89abcde with uncommitted changes" in text
+    again = results.merged(both, document(turn(SMALL, "lethe", 1, 9.0, deletion=4.0)))
+    assert results.rounds(again, SMALL.name) == {"lethe": 1}
+    assert results.rounds(results.merged(FOUND, FOUND, adds=True), SMALL.name) == {"kafka": 6, "lethe": 6}
+
+
+def test_turns_with_many_agents_are_shown_with_their_rounds_and_origin() -> None:
+    fifty = MANY_BROKERS["fifty"]
+    found = document(turn(fifty, "lethe", 1, 300.0, deletion=3.0), turn(fifty, "lethe", 2, 330.0, deletion=5.0))
+    text = many_page.page(found)
+    assert f"|{fifty.name}|deletion|2|4.00|2.00|10|9|0|–|–|" in text
+    assert "Lethe 0123456, Python 3.11.2" in text
+    assert "Kafka 3.9.1" not in text
+    assert f"Most memory of the controller: {fifty.name}: 330 MB." in text
 
 
 def test_bars_are_as_long_as_their_times_say() -> None:
@@ -160,7 +199,9 @@ def test_rounds_are_added_to_those_with_the_same_kafka(tmp_path: Path, capsys: p
     file = tmp_path / "benchmarks.json"
     results.write(FOUND, file)
     given = ["--output", str(tmp_path), "--add"]
-    assert len(parse(given).earlier) == len(FOUND["turns"])
+    assert parse(given).adds
+    assert parse(given).stored == file
+    assert parse([*given[:-1], "--workloads", "fifty"]).stored == tmp_path / many_page.JSON_NAME
     with pytest.raises(SystemExit):
         parse([*given, "--kafka", "2.5.1"])
     assert "has rounds with Kafka 3.9.1, not with 2.5.1" in capsys.readouterr().err

@@ -10,6 +10,9 @@ from benchmarks.against_kafka.observer import live_mb
 from benchmarks.against_kafka.plan import SMALL, Phase
 
 
+ORIGIN = {"when": "2026-01-02", "machine": {}, "versions": {"Kafka": "3.9.1"}}
+
+
 def test_only_complete_lines_are_samples() -> None:
     assert samples("1000.0 0.500\n1020.0 1") == [Sample(1000.0, 0.5)]
     assert samples("") == []
@@ -42,7 +45,7 @@ def test_the_page_shows_what_others_felt() -> None:
         turn("lethe", 3, None, Latencies(2.0, 40.0, 50.0, 90)),
         turn("kafka", 1, None, None),
     ]
-    found = json.loads(json.dumps(results.document(turns, "3.9.1")))
+    found = json.loads(json.dumps(results.document(turns, ORIGIN)))
     assert f"| {SMALL.name} | deletion | – | +21 MB | – | 2, 40, 400 ms |" in page.table(found)
     older = [{k: v for k, v in asdict(each).items() if k not in ("zookeeper_mb", "bystander")} for each in turns[:1]]
     for each in older:

@@ -25,7 +25,14 @@ def measured(lines: int, seconds: float) -> dict[str, Any]:
 
 
 def document(*runs: dict[str, Any], cluster: dict[str, Any] | None = None) -> results.Document:
-    return results.document(list(runs), cluster)
+    return results.document(list(runs), cluster, ORIGIN)
+
+
+ORIGIN: dict[str, Any] = {
+    "when": "2026-01-02",
+    "machine": {"processor": "a", "memory": "b", "system": "c"},
+    "versions": {"Spark": "4.3.0"},
+}
 
 
 def test_a_size_that_is_measured_again_replaces_what_was_found_of_it() -> None:
@@ -33,7 +40,10 @@ def test_a_size_that_is_measured_again_replaces_what_was_found_of_it() -> None:
     earlier = document(measured(5_000_000, 400.0), measured(50_000_000, 3_000.0), cluster=there)
     found = results.merge_runs(earlier, document(measured(5_000_000, 300.0)))
     assert [(run["lines"], run["seconds"]) for run in found["runs"]] == [(5_000_000, 300.0), (50_000_000, 3_000.0)]
-    assert found["cluster"] == there
+    assert found["cluster"] == {**there, "measured": ORIGIN}
+    later = {**ORIGIN, "when": "2026-03-04"}
+    mixed = results.merge_runs(earlier, results.document([measured(5_000_000, 300.0)], None, later))
+    assert "* 5,000,000 lines: measured on 2026-03-04" in page.page(results.merge_runs(mixed, document()))
     again = results.merge_runs(found, document(measured(1_000_000, 100.0), cluster={**there, "seconds": 7.0}))
     assert [run["lines"] for run in again["runs"]] == [1_000_000, 5_000_000, 50_000_000]
     assert again["cluster"]["seconds"] == 7.0

@@ -32,6 +32,7 @@ FOUND: Document = results.document(
     [LoggedIn("SSL", 1, 100, 0, 0.5, 0.25), LoggedIn("SSL", 1, 300, 7, 8.0, 2.0)],
     [turn("PLAINTEXT", 4.0), turn("SSL", 5.0)],
     [0.5, 1.5],
+    {"when": "2026-01-02", "machine": {"processor": "a", "memory": "b", "disk": "c"}, "versions": {"Lethe": "0123456"}},
 )
 
 

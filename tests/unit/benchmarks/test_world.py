@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.provenance import MEASURED
 from benchmarks.world import page
 from benchmarks.world.__main__ import main, merged
 from benchmarks.world.measure import PARTS, Cost, measure
@@ -68,24 +69,45 @@ def quick() -> page.Document:
 def test_the_table_has_each_size_once_and_a_run_replaces_its_sizes(quick: page.Document) -> None:
     found = quick
     sizes = {size for axis in QUICK for size in axis.sizes}
-    assert page.page(found).count("\n|") == 2 + len(sizes)
+    assert "\n".join(page._table(page._newest(found["rows"]))).count("\n|") == 1 + len(sizes)
     again = merged(found, [{**found["rows"][0], "phases": []}])
     assert [len(row["phases"]) for row in again["rows"]] == [0, *(4 for _ in found["rows"][1:])]
 
 
-def test_the_page_says_which_rows_are_of_an_earlier_run(quick: page.Document) -> None:
-    found = quick | {"when": "2020-02-02", "versions": {"Lethe": "0123456"}}
-    again = merged(found, found["rows"][1:])
-    assert "0123456" not in page.page(merged(None, found["rows"]))
-    assert "In an earlier run 20×10 on 3 brokers: measured on 2020-02-02" in page.page(again)
-    assert page.page(merged(again, [])).count("20×10 on 3") == 1, "a row keeps its day"
-    assert "Lethe 0123456" in page.page(merged(again, []))
+def test_a_row_keeps_the_origin_that_it_was_measured_with(quick: page.Document) -> None:
+    old = {"when": "2020-02-02", "machine": {"processor": "one core"}, "versions": {"Lethe": "0123456-dirty"}}
+    first, *others = quick["rows"]
+    again = merged({"rows": [first | {MEASURED: old}, *others]}, others)
+    text = page.page(again)
+    assert "* 20×10 on 3: measured on 2020-02-02: one core; Lethe 0123456 with uncommitted changes." in text
+    assert page.page(merged(again, [])) == text
+    assert "0123456" not in page.page(merged(again, [first])), "it is measured again"
+    assert all("Python" in row[MEASURED]["versions"] for row in quick["rows"])
 
 
 def test_of_a_size_on_two_axes_the_newer_row_is_shown() -> None:
-    earlier = {"axis": "brokers", **Size(20, 10, 3)._asdict(), page.MEASURED: "Measured on some day."}
-    newer = {"axis": "partitions", **Size(20, 10, 3)._asdict()}
+    size = Size(20, 10, 3)._asdict()
+    earlier = {"axis": "brokers", **size, MEASURED: {"when": "2026-01-02"}}
+    newer = {"axis": "partitions", **size, MEASURED: {"when": "2026-01-03"}}
     assert page._newest([earlier, newer]) == page._newest([newer, earlier]) == [newer]
+
+
+def test_wanted_values_are_judged_by_what_was_measured() -> None:
+    def row(core_s: float, **further: float) -> page.Row:
+        phases = [{"phase": "deletion", "core_s": core_s}]
+        return {"axis": "brokers", **Size(2_000, 50, 3)._asdict(), "phases": phases, **further}
+
+    missed, reached = "1.51 s | **missed** |", "1.5 s | reached |"
+    assert missed in "\n".join(page._wanted([row(1.51)]))
+    assert reached in "\n".join(page._wanted([row(1.5)]))
+    assert "350 bytes | 351 bytes | **missed** |" in "\n".join(page._wanted([row(1.5, traced_held_bytes=351.0)]))
+    assert "350 bytes | – | not measured |" in "\n".join(page._wanted([row(1.5)]))
+
+
+def test_what_a_partition_takes_is_traced(quick: page.Document) -> None:
+    for row in quick["rows"]:
+        assert 0 < row["traced_held_bytes"] < row["traced_peak_bytes"]
+        assert f"{row['traced_held_bytes']:,.0f}/{row['traced_peak_bytes']:,.0f}" in page.page(quick)
 
 
 def test_what_was_stored_is_shown(tmp_path: Path) -> None:
