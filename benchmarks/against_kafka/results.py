@@ -17,8 +17,6 @@ from benchmarks.provenance import DOCS, MEASURED, Origin
 Document = dict[str, Any]
 JSON_NAME: Final = "benchmarks.json"
 JSON: Final = DOCS / JSON_NAME
-PROFILE: Final = "profile"
-"""Field of a document: where the processor time of a controller went; see `benchmarks.against_kafka.profile`."""
 
 
 def document(turns: Sequence[TurnResult], measured: Origin) -> Document:

@@ -9,7 +9,6 @@ from benchmarks.against_kafka.measure import PhaseMeasurement, TurnResult
 from benchmarks.against_kafka.observer import live_mb
 from benchmarks.against_kafka.plan import SMALL, Phase
 
-
 ORIGIN = {"when": "2026-01-02", "machine": {}, "versions": {"Kafka": "3.9.1"}}
 
 
