@@ -13,6 +13,7 @@ from lethe.adapters.security.config_inbound import INBOUND
 from lethe.broker.runtime.configuration import BROKER
 from lethe.controller.runtime.config_client_changes import CLIENT_CHANGES
 from lethe.controller.runtime.config_new_topics import NEW_TOPICS
+from lethe.controller.runtime.config_sizes import SIZES
 from lethe.controller.runtime.configuration import CONTROLLER
 from lethe.protocol.own_settings import OF_AGENTS, OF_CONTROLLERS
 
@@ -30,12 +31,13 @@ for `-`, with the prefix `KAFKA_` unless it begins with `lethe.`. So `broker.id`
 """
 
 _UNITS: Final = {"milliseconds": ((3_600_000, "h"), (60_000, "min"), (1_000, "s")), "seconds": ((60, "min"),)}
-_SIZES: Final = ((2**20, "MiB"), (2**10, "KiB"))
+_BYTES: Final = ((2**20, "MiB"), (2**10, "KiB"))
 _GROUPS: Final = (
     ("Both", COMMON),
     ("Both: connections to brokers", BETWEEN_BROKERS),
     ("Both: listeners", INBOUND),
     ("Controller", CONTROLLER),
+    ("Controller: sizes of its work", SIZES),
     ("Controller: new topics", NEW_TOPICS),
     ("Controller: what clients may change", CLIENT_CHANGES),
     ("Both: settings of topics", TOPIC_DEFAULTS),
@@ -62,7 +64,7 @@ def _changed_at_run_time() -> str:
 def readable(default: str, unit: str) -> str:
     """`18000` (18 s): the default, and how people say it."""
     number = int(default) if default.isdigit() else 0
-    steps = _SIZES if unit == "bytes" else _UNITS.get(unit, ())
+    steps = _BYTES if unit == "bytes" else _UNITS.get(unit, ())
     for size, name in steps:
         if number >= size and number % size == 0:
             return f"`{default}` ({number // size} {name})"

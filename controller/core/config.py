@@ -17,6 +17,7 @@ from lethe.protocol.security.principals import ANONYMOUS
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
+DEFAULT_OPERATIONS_PER_GROUP: Final = 800
 DEFAULT_PARTITIONS_PER_SLICE: Final = 10_000
 _ANONYMOUS: Final = str(ANONYMOUS)
 
@@ -92,7 +93,7 @@ class CoreConfig:
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_ms: int = 300_000
     leader_imbalance_per_broker_percentage: int = 10
-    max_operations_per_group: int = 800
+    max_operations_per_group: int = DEFAULT_OPERATIONS_PER_GROUP
     """A topic with more znodes than this is removed in several multis, its own znode in the last."""
     partitions_per_slice: int = DEFAULT_PARTITIONS_PER_SLICE
     """About how many partitions are created, or loaded and announced, at once: see `slices`."""

@@ -42,8 +42,13 @@ from lethe.controller.runtime.config_client_changes import (
 )
 from lethe.controller.runtime.config_new_topics import NEW_TOPICS, read_new_topics
 from lethe.controller.runtime.config_rules import read_grace, read_patterns, read_rate
+from lethe.controller.runtime.config_sizes import (
+    OPERATIONS_PER_GROUP,
+    PARTITIONS_PER_SLICE,
+    REQUEST_MAX_BYTES,
+    SIZES,
+)
 from lethe.protocol.deletion_grace import DELETION_GRACE, GraceRule
-from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.own_settings import BYTES_PER_SECOND, FREE_PERCENT, TOPICS_PER_SECOND
 from lethe.protocol.topic_globs import PROTECTED_TOPICS
 from lethe.protocol.vocabulary import BrokerId, Endpoint
@@ -269,20 +274,10 @@ CONTROLLER: Final = (
         minimum=1,
         maximum=MAX_INT,
     ),
-    Property(
-        "lethe.broker.request.max.bytes",
-        PropertyKind.INTEGER,
-        str(DEFAULT_MAX_BYTES),
-        "Largest request that the controller sends to a broker, and at most `socket.request.max.bytes`, above which a "
-        "broker closes the connection. A larger one is sent in parts; one partition that exceeds it is sent alone.",
-        unit="bytes",
-        minimum=1024,
-        maximum=MAX_INT,
-    ),
 )
 
 CONTROLLER_SCHEMA: Final = schema(
-    COMMON, CONTROLLER, NEW_TOPICS, TOPIC_DEFAULTS, CLIENT_CHANGES, BETWEEN_BROKERS, INBOUND
+    COMMON, CONTROLLER, SIZES, NEW_TOPICS, TOPIC_DEFAULTS, CLIENT_CHANGES, BETWEEN_BROKERS, INBOUND
 )
 
 
@@ -314,6 +309,8 @@ class ControllerConfig(DaemonConfig):
     controller_socket_timeout_ms: int
     relay_connect_timeout_ms: int
     max_broker_request_bytes: int
+    partitions_per_slice: int
+    operations_per_group: int
 
 
 def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> ControllerConfig:
@@ -358,9 +355,9 @@ def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> Con
         limits=read_limits(values),
         inbound=read_inbound(values, listeners),
         relay_connect_timeout_ms=values.integer("lethe.relay.connect.timeout.ms"),
-        max_broker_request_bytes=min(
-            values.integer("lethe.broker.request.max.bytes"), values.integer("socket.request.max.bytes")
-        ),
+        max_broker_request_bytes=min(values.integer(REQUEST_MAX_BYTES), values.integer("socket.request.max.bytes")),
+        partitions_per_slice=values.integer(PARTITIONS_PER_SLICE),
+        operations_per_group=values.integer(OPERATIONS_PER_GROUP),
         warnings=tuple(values.warnings),
     )
     values.finish()

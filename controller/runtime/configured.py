@@ -44,6 +44,8 @@ def core_config(config: ControllerConfig, endpoints: tuple[Endpoint, ...] = ()) 
         takeover_interval_max_ms=config.takeover_interval_max_ms,
         tombstone_timeout_ms=config.tombstone_timeout_ms,
         offline_replicas=config.offline_replicas,
+        max_operations_per_group=config.operations_per_group,
+        partitions_per_slice=config.partitions_per_slice,
     )
 
 

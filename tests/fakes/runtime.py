@@ -12,7 +12,13 @@ from lethe.adapters.config_zookeeper import ZooKeeperConfig
 from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH
 from lethe.adapters.security.inbound import InboundSettings
-from lethe.controller.core.config import KAFKAS_DEFAULTS, CoreConfig, Takeover
+from lethe.controller.core.config import (
+    DEFAULT_OPERATIONS_PER_GROUP,
+    DEFAULT_PARTITIONS_PER_SLICE,
+    KAFKAS_DEFAULTS,
+    CoreConfig,
+    Takeover,
+)
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import Effect
 from lethe.controller.core.events import Result
@@ -134,5 +140,7 @@ def controller_config(
         limits=ServerLimits(max_connections=1_000),
         relay_connect_timeout_ms=2_000,
         max_broker_request_bytes=DEFAULT_MAX_BYTES,
+        partitions_per_slice=DEFAULT_PARTITIONS_PER_SLICE,
+        operations_per_group=DEFAULT_OPERATIONS_PER_GROUP,
         warnings=(),
     )

@@ -1,4 +1,4 @@
-"""`controller.takeover` and its intervals."""
+"""What is configured and its way to the core: takeovers, sizes, the trash."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import pytest
 
 from lethe.adapters.properties import ConfigError
 from lethe.controller.core.config import Takeover
+from lethe.controller.runtime.config_sizes import MAX_OPERATIONS_PER_GROUP
 from lethe.controller.runtime.configuration import ControllerConfig, load_controller_config
 from lethe.controller.runtime.configured import core_config
 from lethe.protocol.deletion_grace import GraceRule
+from lethe.protocol.zookeeper import paths
+from lethe.protocol.zookeeper.operations import Check, Delete
+from lethe.protocol.zookeeper.packing import MultiPlan
 
 
 def load(lines: str, tmp_path: Path) -> ControllerConfig:
@@ -42,6 +46,28 @@ def test_a_request_to_a_broker_is_no_larger_than_what_this_file_has_brokers_take
     assert load("", tmp_path).max_broker_request_bytes == 16 * 1024 * 1024
     assert load("lethe.broker.request.max.bytes=2048", tmp_path).max_broker_request_bytes == 2048
     assert load("socket.request.max.bytes=4096", tmp_path).max_broker_request_bytes == 4096
+
+
+def test_sizes_of_slices_and_removals_reach_the_core(tmp_path: Path) -> None:
+    default = core_config(load("", tmp_path))
+    assert (default.partitions_per_slice, default.max_operations_per_group) == (10_000, 800)
+    small = core_config(
+        load("lethe.partitions.per.slice=3\nlethe.removal.operations.per.group=6", tmp_path),
+    )
+    assert (small.partitions_per_slice, small.max_operations_per_group) == (3, 6)
+
+
+def test_the_largest_removal_of_a_topic_with_the_longest_name_fits_a_request() -> None:
+    deletes = tuple(Delete(paths.partition_state("t" * 249, 900_000 + n)) for n in range(MAX_OPERATIONS_PER_GROUP))
+    fence = Check(paths.controller_epoch(), 1)
+    assert MultiPlan([deletes], fence).refusals == ()
+    assert len(MultiPlan([deletes + deletes[: MAX_OPERATIONS_PER_GROUP // 8]], fence).refusals) == 1
+
+
+@pytest.mark.parametrize("value", ["0", str(MAX_OPERATIONS_PER_GROUP + 1)])
+def test_a_removal_that_no_request_may_hold_is_refused(value: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"lethe\.removal\.operations\.per\.group"):
+        load(f"lethe.removal.operations.per.group={value}", tmp_path)
 
 
 def test_grace_and_free_space_of_the_trash_reach_the_core(tmp_path: Path) -> None:
