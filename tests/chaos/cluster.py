@@ -26,6 +26,14 @@ SESSION_TIMEOUT_MS: Final = 6_000
 START_LIMIT_S: Final = 180.0
 SMALL_DISK_BYTES: Final = 32 << 20
 FILL_BYTES: Final = 65_536
+CONTROLLER_PROPERTIES: Final = {
+    "lethe.invariants.check": "true",
+    "leader.imbalance.check.interval.seconds": "20",
+    # So small that some dozens of topics take slices and parts, as a large cluster does with the defaults.
+    "lethe.partitions.per.slice": "6",
+    "lethe.removal.operations.per.group": "8",
+    "lethe.broker.request.max.bytes": "1024",
+}
 AGENT_IDS: Final = tuple(range(FIRST_BROKER_ID, FIRST_BROKER_ID + AGENTS))
 KAFKA_IDS: Final = tuple(range(AGENT_IDS[-1] + 1, AGENT_IDS[-1] + 1 + KAFKA_BROKERS))
 CONTROLLER_IDS: Final = tuple(range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + CONTROLLERS))
@@ -127,7 +135,7 @@ def _settings(
         work_dir=directory,
         zookeeper_connect=connect,
         session_timeout_ms=SESSION_TIMEOUT_MS,
-        controller_properties={"lethe.invariants.check": "true", "leader.imbalance.check.interval.seconds": "20"},
+        controller_properties=CONTROLLER_PROPERTIES,
         broker_properties={
             "replica.catch.up.delay.ms": "200",
             "log.segment.delete.delay.ms": "1000",

@@ -1,7 +1,11 @@
 """Performs planned faults: finds who has the role now, does the harm, and undoes it when its time is over.
 
 At most one ZooKeeper server, one Kafka broker and two agents are down or paused at a time, so that the cluster can go
-on. A fault whose candidates are all busy is skipped, which the record says.
+on. A fault whose candidates are all busy waits for one, and is skipped after `WAIT_S`, which the record says.
+
+The first controller and the first agent are spared: a SIGKILL of one process hits another of its class, and the active
+controller is paused instead where it is the spared one. The record then says SIGSTOP. SIGKILL of all controllers kills
+the spared one, too.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -25,18 +29,21 @@ from tests.fakes.full_disk import fill_up
 START_LIMIT_S: Final = 90.0
 STARTS: Final = 4
 """Tries of a restart while other faults go on."""
+WAIT_S: Final = 20.0
+"""For someone who can be hit."""
+RETRY_S: Final = 0.2
 SPARED_PAUSE_S: Final = 2 * SESSION_TIMEOUT_MS / 1000
 """Long enough for the loss of its session."""
 MOST_DOWN: Final = {"zookeeper": 1, "kafka": 1, "agent": 2, "controller": 3}
 SPARED: Final = frozenset({f"controller {CONTROLLER_IDS[0]}", f"broker {AGENT_IDS[0]}"})
-"""Paused where others are killed, so that their growth over the whole run can be seen."""
+"""Not killed alone, so that their growth over a long life can be seen."""
 _MODES: Final = {Harm.STALL: Mode.STALL, Harm.DELAY: Mode.DELAY, Harm.REFUSE: Mode.REFUSE}
 Victim = Member | Server
 
 
 @dataclass(slots=True)
 class PerformedFault:
-    """What came of a planned fault."""
+    """What came of a planned fault. `label` says what was done, which may be another harm than was planned."""
 
     planned: PlannedFault
     at_s: float
@@ -45,6 +52,11 @@ class PerformedFault:
     skipped: str | None = None
     ended_s: float | None = None
     problem: str | None = None
+
+    @property
+    def is_performed(self) -> bool:
+        """Whether it was done and undone as it should be."""
+        return self.skipped is None and self.problem is None
 
 
 class Skipped(Exception):
@@ -70,8 +82,8 @@ class Faults:
                 group.create_task(self._perform(planned), name=planned.label)
 
     def by_label(self) -> dict[str, int]:
-        """Number of performed faults by what was done to whom."""
-        return dict(Counter(each.label for each in self.performed if each.skipped is None))
+        """Number of performed faults by what was done to whom; those with a problem are none of them."""
+        return dict(Counter(each.label for each in self.performed if each.is_performed))
 
     def of_control(self, began_s: float, ended_s: float) -> int:
         """Number of faults of controllers, their ways to ZooKeeper and its servers that go on within this time."""
@@ -86,20 +98,32 @@ class Faults:
     async def _perform(self, planned: PlannedFault) -> None:
         record = PerformedFault(planned, round(self.clock(), 2), planned.label)
         self.performed.append(record)
+        deadline = planned.at_s + WAIT_S
         try:
-            match planned.target:
-                case Target.DISK:
-                    await self._fill(planned, record)
-                case Target.ACTIVE_TO_ZOOKEEPER | Target.BROKER_TO_ZOOKEEPER | Target.TO_BROKER | Target.TO_CONTROLLER:
-                    await self._harm_way(planned, record)
-                case _:
-                    await self._harm_processes(planned, record)
-        except Skipped as why:
-            record.skipped = str(why)
+            while True:
+                try:
+                    await self._hit(planned, record)
+                    break
+                except Skipped as why:
+                    if self.clock() >= deadline:
+                        record.skipped = str(why)
+                        break
+                    await asyncio.sleep(RETRY_S)
+                    record.at_s = round(self.clock(), 2)
         except (DaemonFailed, EnsembleFailed, OSError) as problem:
             record.problem = f"{type(problem).__name__}: {str(problem).splitlines()[0]}"
         finally:
             record.ended_s = round(self.clock(), 2)
+
+    async def _hit(self, planned: PlannedFault, record: PerformedFault) -> None:
+        """Do it now. Raises Skipped, and has done nothing then."""
+        match planned.target:
+            case Target.DISK:
+                await self._fill(planned, record)
+            case Target.ACTIVE_TO_ZOOKEEPER | Target.BROKER_TO_ZOOKEEPER | Target.TO_BROKER | Target.TO_CONTROLLER:
+                await self._harm_way(planned, record)
+            case _:
+                await self._harm_processes(planned, record)
 
     # --- processes ------------------------------------------------------------------------------------------------
 
@@ -109,12 +133,18 @@ class Faults:
         room = MOST_DOWN[kind] - list(self.down.values()).count(kind)
         if not able or room < 1:
             raise Skipped(f"{planned.target.value}: nobody can be hit now")
-        victims = able if planned.target is Target.CONTROLLERS else [able[planned.choice % len(able)]]
-        if len(victims) == 1 and victims[0].name in SPARED and planned.harm is Harm.KILL:
-            planned = replace(planned, harm=Harm.PAUSE, duration_s=SPARED_PAUSE_S)
+        if planned.target is Target.CONTROLLERS:
+            if len(able) < len(candidates):
+                raise Skipped(f"{planned.target.value}: not all are up now")
+            victims = able
+        else:
+            planned, victim = _spare(planned, able)
+            victims = [victim]
         record.label = planned.label
         record.victims = tuple(each.name for each in victims)
-        await asyncio.gather(*(self._harm_process(planned, victim, kind) for victim in victims))
+        # Marked before anything is awaited, so that no other fault takes one of them.
+        self.down |= dict.fromkeys(record.victims, kind)
+        await _all_of(self._harm_process(planned, victim, kind) for victim in victims)
 
     async def _candidates(self, target: Target) -> tuple[str, Sequence[Victim]]:
         cluster = self.cluster
@@ -136,12 +166,11 @@ class Faults:
 
     async def _harm_process(self, planned: PlannedFault, victim: Victim, kind: str) -> None:
         process = victim.process
-        self.down[victim.name] = kind
         with contextlib.ExitStack() as undo:
             undo.callback(self.down.pop, victim.name, None)
             if kind == "controller" and victim is self.cluster.controllers.get(self.control.holder or -1):
                 undo.enter_context(self._hits_control(f"{planned.harm.value} of {victim.name} at {planned.at_s:g} s"))
-            if planned.harm is Harm.PAUSE or victim.name in SPARED:
+            if planned.harm is Harm.PAUSE:
                 process.pause()
                 await asyncio.sleep(planned.duration_s)
                 process.resume()
@@ -255,3 +284,22 @@ class Faults:
             await self._start(agent)
         finally:
             self.down.pop(agent.name, None)
+
+
+def _spare(planned: PlannedFault, able: Sequence[Victim]) -> tuple[PlannedFault, Victim]:
+    """Return who is hit, and how: a spared process is killed by no fault of its own."""
+    others = [each for each in able if each.name not in SPARED]
+    if planned.harm is not Harm.KILL or not others:
+        others = list(able)
+    victim = others[planned.choice % len(others)]
+    if planned.harm is Harm.KILL and victim.name in SPARED:
+        planned = replace(planned, harm=Harm.PAUSE, duration_s=SPARED_PAUSE_S)
+    return planned, victim
+
+
+async def _all_of(coroutines: Iterable[Coroutine[None, None, None]]) -> None:
+    """Await all, and raise the first exception when all have ended: none may go on unseen."""
+    outcomes = await asyncio.gather(*coroutines, return_exceptions=True)
+    for outcome in outcomes:
+        if outcome is not None:
+            raise outcome

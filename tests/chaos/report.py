@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tests.chaos.checker import PLACES, RESIDUE, UNSEEN, Finding
 from tests.chaos.control import Failover, Unavailability, unavailability
+from tests.chaos.exercised import EXERCISES
 from tests.chaos.history import History
+from tests.chaos.schedule import EVERY_KIND_MINUTES, WEIGHTS, PlannedFault, Target, label
 from tests.chaos.vitals import LEAST_S, Growth
 
-MIB = 1 << 20
+MIB: Final = 1 << 20
+AGAIN: Final = "made again under their name"
+WORK_MINUTES: Final = 2.0
+"""A run of this length must have seen each kind of work, and a failover."""
+SPARED_ARE: Final = (
+    "controller 1001 is killed with all others only, and agent 1 never: the growth of processes is measured over a life"
+)
+LEAST_PLANNED: Final = 2
+"""A short run must have performed the kinds of faults of which it has so many: of one alone, nobody may be hit."""
 
 
 @dataclass(slots=True)
@@ -25,6 +36,11 @@ class Report:
     lethe: str = "unknown"
     """Its commit."""
     faults: Mapping[str, int] = field(default_factory=dict)
+    """Performed without a problem, by kind."""
+    demanded: tuple[str, ...] = ()
+    """Kinds of faults that a run of this length must have performed."""
+    exercised: Mapping[str, int] = field(default_factory=dict)
+    """Work in slices and parts, by kind; lower bounds."""
     skipped: int = 0
     performed: list[str] = field(default_factory=list)
     """Every fault with its victims, in order: for JSON."""
@@ -63,9 +79,20 @@ class Report:
         return unavailability(self.failovers)
 
     def untried(self) -> list[str]:
-        """Name what a run has to have done before its silence means anything."""
+        """Name what a run has to have done before its silence means anything.
+
+        A short run needs no rare thing: see `WORK_MINUTES` and `demanded_kinds`."""
         counts = {"topic created": self.topics.get("created"), "topic deleted": self.topics.get("deleted")}
         counts |= {"fault": sum(self.faults.values()), "record": self.records, "scan of disks": self.scans}
+        if self.minutes >= WORK_MINUTES:
+            counts |= {
+                "topic made again": self.topics.get(AGAIN),
+                "expansion": self.topics.get("expansions"),
+                "partition moved": self.topics.get("partitions moved"),
+                "failover": len(self.failovers),
+            }
+            counts |= {what: self.exercised.get(what) for what in EXERCISES}
+        counts |= {what: self.faults.get(what) for what in self.demanded}
         return [what for what, count in counts.items() if not count]
 
     def as_json(self) -> str:
@@ -80,10 +107,15 @@ class Report:
     def _lines(self) -> Iterator[str]:
         yield f"chaos: seed {self.seed}, {self.minutes:g} min, Kafka {self.kafka}, Lethe {self.lethe}"
         yield "The seed replays the schedule of the faults, not the interleaving of the processes."
-        yield f"\nFaults: {sum(self.faults.values())} performed, {self.skipped} skipped (nobody could be hit)"
-        for label, count in sorted(self.faults.items()):
-            yield f"  {count:4} {label}"
+        yield (
+            f"\nFaults: {sum(self.faults.values())} performed, {self.skipped} skipped (nobody could be hit), "
+            f"{len(self.fault_problems)} with a problem"
+        )
+        yield f"  ({SPARED_ARE})"
+        for kind, count in sorted(self.faults.items()):
+            yield f"  {count:4} {kind}"
         yield "\nTopics: " + ", ".join(f"{count} {what}" for what, count in self.topics.items())
+        yield "Exercised at least: " + ", ".join(f"{self.exercised.get(what, 0)} × {what}" for what in EXERCISES)
         yield f"Records acknowledged, and read at the end: {self.records}"
         yield f"Read: {self.transactions} transactions of ZooKeeper, {self.scans} scans of all log directories"
         settled = "did not settle" if self.settled_s is None else f"settled after {self.settled_s:.0f} s"
@@ -138,9 +170,19 @@ def topic_counts(history: History) -> dict[str, int]:
         seen.add(each.name)
     return {
         "created": len(history.incarnations),
-        "made again under their name": again,
+        AGAIN: again,
         "deleted": sum(each.removed_ms is not None for each in history.incarnations),
         "expansions": history.expansions,
         "partitions moved": history.reassignments,
         "living at the end": len(history.living()),
     }
+
+
+def demanded_kinds(schedule: Sequence[PlannedFault], minutes: float, *, has_disk: bool) -> tuple[str, ...]:
+    """Return the kinds of faults that the run must have performed, by label: each, or the frequent ones of a short run.
+
+    Where there is no small disk, that is left out, as the report says."""
+    planned = Counter((each.target, each.harm) for each in schedule)
+    is_long = minutes >= EVERY_KIND_MINUTES
+    kinds = [kind for kind in WEIGHTS if has_disk or kind[0] is not Target.DISK]
+    return tuple(label(*kind) for kind in kinds if is_long or planned[kind] >= LEAST_PLANNED)

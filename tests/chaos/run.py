@@ -18,13 +18,14 @@ from tests.chaos.checker import PLACES, UNSEEN, Finding, Verdict
 from tests.chaos.cluster import ChaosCluster, chaos_cluster
 from tests.chaos.control import ControlWatch
 from tests.chaos.disks import DiskWatch, unlawful
+from tests.chaos.exercised import SPREAD, in_journals, spread_removals
 from tests.chaos.faults import Faults, PerformedFault
 from tests.chaos.gate import Mode
 from tests.chaos.history import History
 from tests.chaos.looking import look, read_transactions
 from tests.chaos.raw_zookeeper import ReadFailed
 from tests.chaos.records import Records
-from tests.chaos.report import Report, topic_counts
+from tests.chaos.report import Report, demanded_kinds, topic_counts
 from tests.chaos.schedule import draw
 from tests.chaos.txn_log import Unreadable
 from tests.chaos.vitals import Vitals, growths, unmeasured
@@ -81,6 +82,8 @@ class _Performance:
     async def play(self) -> None:
         await self.workload.prepare()
         schedule = draw(self.run.seed, self.run.minutes * 60)
+        has_disk = self.cluster.disk is not None
+        self.report.demanded = demanded_kinds(schedule, self.run.minutes, has_disk=has_disk)
         self.run.started = time.monotonic()
         async with _running(self.control.run(), self.disks.run(), self.vitals.run(), self._progress()):
             async with _running(self.workload.run(), self.records.run(), self._supervise()):
@@ -171,7 +174,11 @@ class _Performance:
         report.violations += [each for each in self.cluster.ended if not each.startswith("zookeeper")]
         report.topics = topic_counts(history)
         report.terms = len(history.terms)
-        report.transactions = len(await read_transactions(self.cluster))
+        transactions = await read_transactions(self.cluster)
+        report.transactions = len(transactions)
+        journals = [controller.journal_dir for controller in self.cluster.controllers.values()]
+        exercised = await asyncio.to_thread(in_journals, journals)
+        report.exercised = {**exercised, SPREAD: spread_removals(transactions)}
         await self._compare_records()
 
     async def _compare_records(self) -> None:
@@ -195,6 +202,7 @@ class _Performance:
 
 def _as_line(fault: PerformedFault) -> str:
     what = f"skipped: {fault.skipped}" if fault.skipped else ", ".join(fault.victims)
+    what += f"; problem: {fault.problem}" if fault.problem else ""
     return f"{fault.at_s:7.2f} s to {fault.ended_s:7.2f} s  {fault.label}: {what}"
 
 

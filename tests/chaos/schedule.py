@@ -1,5 +1,8 @@
 """The faults of a run, drawn from its seed: what is done to whom, when, and for how long.
 
+Kinds of faults are drawn like cards from a deck that has each as often as its weight. A deck lasts about five minutes,
+so a run of `EVERY_KIND_MINUTES` has each kind.
+
 The schedule names roles (the active controller, ZooKeeper's leader); who has them is found when the moment comes. So a
 seed replays the schedule, and not the interleaving of the processes.
 """
@@ -76,6 +79,7 @@ WEIGHTS: Final[Mapping[tuple[Target, Harm], int]] = {
 }
 GAP_S: Final = (0.5, 6.0)
 """Between two faults."""
+EVERY_KIND_MINUTES: Final = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +95,26 @@ class PlannedFault:
 
     @property
     def label(self) -> str:
-        return f"{self.harm.value} {self.target.value}"
+        return label(self.target, self.harm)
+
+
+def label(target: Target, harm: Harm) -> str:
+    """Name a kind of fault."""
+    return f"{harm.value} {target.value}"
 
 
 def draw(seed: int, seconds: float) -> list[PlannedFault]:
     """Return the schedule of this seed; a longer run begins like a shorter one."""
     source = random.Random(f"chaos {seed}")
-    pairs, weights = list(WEIGHTS), list(WEIGHTS.values())
+    deck: list[tuple[Target, Harm]] = []
     planned: list[PlannedFault] = []
     at_s = 0.0
     while True:
         at_s += source.uniform(*GAP_S)
-        (target, harm), choice = source.choices(pairs, weights)[0], source.randrange(1_000_000)
+        if not deck:
+            deck = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
+            source.shuffle(deck)
+        (target, harm), choice = deck.pop(), source.randrange(1_000_000)
         duration_s, delay_s = source.uniform(*DURATION_S[harm]), source.uniform(*DELAY_S)
         if at_s >= seconds:
             return planned

@@ -14,8 +14,9 @@ import pytest
 from tests.chaos.__main__ import main
 from tests.chaos.checker import RESIDUE, UNSEEN, Finding
 from tests.chaos.control import Failover, unavailability
-from tests.chaos.report import Report
-from tests.chaos.schedule import WEIGHTS, draw
+from tests.chaos.exercised import EXERCISES
+from tests.chaos.report import AGAIN, Report, demanded_kinds
+from tests.chaos.schedule import EVERY_KIND_MINUTES, WEIGHTS, draw, label
 from tests.chaos.vitals import Life, Sample, growths, look, unmeasured
 
 LEFT = Finding(RESIDUE, "disks", "what was found")
@@ -77,10 +78,42 @@ def test_a_run_passes_only_without_violation_and_finding(harm: Mapping[str, Any]
 
 def test_a_run_that_did_nothing_is_told_apart() -> None:
     report = Report(
-        7, 10, "3.9.1", faults={"SIGKILL an agent": 1}, topics={"created": 3, "deleted": 0}, records=1, scans=1
+        7, 1, "3.9.1", faults={"SIGKILL an agent": 1}, topics={"created": 3, "deleted": 0}, records=1, scans=1
     )
     assert report.untried() == ["topic deleted"]
-    assert len(Report(7, 10, "3.9.1").untried()) == 5
+    assert len(Report(7, 1, "3.9.1").untried()) == 5
+
+
+WORK = {"created": 3, "deleted": 2, AGAIN: 1, "expansions": 1, "partitions moved": 1}
+
+
+@pytest.mark.parametrize("lacking", [*WORK, *EXERCISES, "failover", "SIGSTOP an agent"])
+def test_each_kind_of_work_and_of_fault_counts(lacking: str) -> None:
+    report = Report(
+        7,
+        10,
+        "3.9.1",
+        faults={"SIGKILL an agent": 9, "SIGSTOP an agent": int(lacking != "SIGSTOP an agent")},
+        demanded=("SIGKILL an agent", "SIGSTOP an agent"),
+        topics={**WORK, **({lacking: 0} if lacking in WORK else {})},
+        exercised={what: int(what != lacking) for what in EXERCISES},
+        failovers=[] if lacking == "failover" else [failover(1.0)],
+        records=1,
+        scans=1,
+    )
+    assert len(report.untried()) == 1
+
+
+def test_a_run_of_six_minutes_has_each_kind_of_fault_and_must_perform_it() -> None:
+    every = {label(*kind) for kind in WEIGHTS}
+    for seed in range(200):
+        assert {each.label for each in draw(seed, EVERY_KIND_MINUTES * 60)} == every
+    schedule = draw(0, EVERY_KIND_MINUTES * 60)
+    assert set(demanded_kinds(schedule, EVERY_KIND_MINUTES, has_disk=True)) == every
+    assert set(demanded_kinds(schedule, EVERY_KIND_MINUTES, has_disk=False)) == every - {"fill an agent's small disk"}
+    short = draw(7, 60)
+    demanded = demanded_kinds(short, 1, has_disk=True)
+    assert all([each.label for each in short].count(kind) >= 2 for kind in demanded)
 
 
 def test_a_place_that_was_not_seen_has_no_residue_of_zero() -> None:

@@ -1,5 +1,7 @@
 """Topics that come and go: created, marked for deletion, made again under the same name, expanded, reassigned.
 
+Some are created or deleted many at once, so that one creation or removal takes several slices.
+
 Agents and Kafka brokers have topics of their own, because an agent serves no fetches. What became of a write whose
 answer was lost is not asked: the checker reads it in ZooKeeper's transactions.
 """
@@ -32,6 +34,9 @@ MOST_PARTITIONS: Final = 6
 PAUSE_S: Final = (0.1, 0.7)
 BURSTS: Final = (1, 1, 1, 1, 2, 4, 8)
 """Acts without a pause in between."""
+MANY: Final = 8
+"""Topics that are created, or deleted, at once."""
+P_MANY: Final = 0.12
 _ACTS: Final = {"delete": 5, "expand": 3, "reassign": 4}
 """Weights of what is done to a topic that exists."""
 
@@ -66,28 +71,43 @@ class Workload:
 
     async def _act(self, session: ZooKeeperSession, source: random.Random) -> None:
         self.listed = await list_topics(session)
+        if source.random() < P_MANY:
+            await self._create_or_delete_many(session, source)
+            return
         names, brokers = (AGENT_NAMES, AGENT_IDS) if source.random() < 0.85 else (KAFKA_NAMES, KAFKA_IDS)
         name, act = source.choice(names), source.choices(list(_ACTS), list(_ACTS.values()))[0]
         if name in self.listed.marked:
             return
         match act if name in self.listed.names else "create":
             case "create":
-                await self._create(session, name, brokers, source)
+                await self._create(session, [name], brokers, source)
             case "delete":
-                outcomes = await mark_for_deletion(session, [name])
-                self.asked[act] += outcomes[0].problem is None
+                await self._delete(session, [name])
             case "expand":
                 await self._expand(session, name, brokers, source)
             case _:
                 await self._reassign(session, name, brokers, source)
 
+    async def _create_or_delete_many(self, session: ZooKeeperSession, source: random.Random) -> None:
+        """Of the agents' topics, so that a deletion leaves most of them."""
+        names = [name for name in AGENT_NAMES if name not in self.listed.marked]
+        existing = [name for name in names if name in self.listed.names]
+        missing = [name for name in names if name not in self.listed.names]
+        if len(existing) > len(missing):
+            await self._delete(session, source.sample(existing, min(MANY, len(existing))))
+        elif missing:
+            await self._create(session, source.sample(missing, min(MANY, len(missing))), AGENT_IDS, source)
+
     async def _create(
-        self, session: ZooKeeperSession, name: str, brokers: Sequence[int], source: random.Random
+        self, session: ZooKeeperSession, names: Sequence[str], brokers: Sequence[int], source: random.Random
     ) -> None:
-        factor = source.randint(1, min(3, len(brokers)))
-        assignment = tuple(tuple(source.sample(brokers, factor)) for _ in range(source.randint(1, 4)))
-        outcomes = await create_topics(session, [TopicPlan(name, TopicId(uuid.uuid4()), assignment)])
-        self.asked["create"] += outcomes[0].problem is None
+        plans = [TopicPlan(name, TopicId(uuid.uuid4()), _assignment(brokers, source)) for name in names]
+        outcomes = await create_topics(session, plans)
+        self.asked["create"] += sum(each.problem is None for each in outcomes)
+
+    async def _delete(self, session: ZooKeeperSession, names: Sequence[str]) -> None:
+        outcomes = await mark_for_deletion(session, names)
+        self.asked["delete"] += sum(each.problem is None for each in outcomes)
 
     async def _expand(
         self, session: ZooKeeperSession, name: str, brokers: Sequence[int], source: random.Random
@@ -123,3 +143,8 @@ class Workload:
         if targets:
             outcome = await request_reassignment(session, targets, may_merge=True)
             self.asked["reassign"] += len(targets) if outcome.problem is None else 0
+
+
+def _assignment(brokers: Sequence[int], source: random.Random) -> tuple[tuple[int, ...], ...]:
+    factor = source.randint(1, min(3, len(brokers)))
+    return tuple(tuple(source.sample(brokers, factor)) for _ in range(source.randint(1, 4)))
