@@ -29,6 +29,9 @@ AGENT_NAMES: Final = tuple(f"a-{number:02}" for number in range(24))
 KAFKA_NAMES: Final = tuple(f"k-{number:02}" for number in range(5))
 LEDGER: Final = "ledger"
 """Lives all the time, on the Kafka brokers: its records are compared at the end."""
+LEDGER_CONFIG: Final = {"retention.ms": "-1"}
+"""A Kafka broker that ends in the middle of a log's recovery takes its newest record for one of 1970 at the next start,
+and deletes it by time."""
 LEDGER_REPLICAS: Final = ((KAFKA_IDS[0], KAFKA_IDS[1]), (KAFKA_IDS[1], KAFKA_IDS[0]), (KAFKA_IDS[0], KAFKA_IDS[1]))
 MOST_PARTITIONS: Final = 6
 PAUSE_S: Final = (0.1, 0.7)
@@ -54,7 +57,7 @@ class Workload:
     async def prepare(self) -> None:
         """Create the topic of the records."""
         async with self.cluster.local.session() as session:
-            await create_topics(session, [TopicPlan(LEDGER, TopicId(uuid.uuid4()), LEDGER_REPLICAS)])
+            await create_topics(session, [TopicPlan(LEDGER, TopicId(uuid.uuid4()), LEDGER_REPLICAS, LEDGER_CONFIG)])
 
     async def run(self) -> None:
         """Act again and again, in a new session whenever one is lost."""
