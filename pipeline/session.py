@@ -65,6 +65,21 @@ _LOCAL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "16",
 }
 """For a driver and executors in one local process, which need no connections from outside."""
+TASKS_OF_A_SCAN: Final = "spark.sql.files.minPartitionNum"
+TASKS_PER_CORE: Final = 4
+"""Of a scan of large files: their sizes differ, and so do the cores."""
+SMALL_BYTES: Final = 64 * 1024 * 1024
+"""Text up to this size is read by a local session for small inputs."""
+_SMALL: Final[Mapping[str, str]] = {
+    # Nearly all time would go into generating and compiling code that runs once.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.debug.maxToStringFields": "1",
+}
+"""For small inputs, where each query costs more than its rows."""
 
 
 _CAUSE: Final = re.compile(r"^(?:Exception in thread \"[^\"]*\" |Caused by: )(?:[\w.$]+: )?(.+)$")
@@ -93,19 +108,21 @@ class FixedSetting(ValueError):
     """An attempt to change a setting that results depend on."""
 
 
-def build_session(master: str, conf: Mapping[str, str], *, log: Path) -> SparkSession:
+def build_session(master: str, conf: Mapping[str, str], *, log: Path, input_bytes: int | None = None) -> SparkSession:
     """Return a session on `master` (local[*], spark://host:port, yarn, k8s://...), with its JVM as a child of this
     process.
 
-    `conf` are Spark's own settings. `log` is appended to. Raises FixedSetting and SessionUnavailable, the latter also
+    `conf` are Spark's own settings. `log` is appended to. `input_bytes`: about how much text will be read, if known: a
+    local session for little is another one. Raises FixedSetting and SessionUnavailable, the latter also
     if another session is alive.
     """
-    settings = settings_of(master, conf)
+    settings = settings_of(master, conf, input_bytes)
     if SparkSession.getActiveSession() is not None:
         raise SessionUnavailable("this process has a Spark session already")
     sparks = SparkConf(loadDefaults=False).setMaster(master).setAppName(APP_NAME).setAll(list(settings.items()))
     options = f"-Dlethe.spark.log={log} -Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"
-    sparks.set("spark.driver.extraJavaOptions", f"{options} {conf.get('spark.driver.extraJavaOptions', '')}".rstrip())
+    more = settings.get("spark.driver.extraJavaOptions", "")
+    sparks.set("spark.driver.extraJavaOptions", f"{options} {more}".rstrip())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log.parent.mkdir(parents=True, exist_ok=True)
     before = log.stat().st_size if log.exists() else 0
@@ -116,7 +133,10 @@ def build_session(master: str, conf: Mapping[str, str], *, log: Path) -> SparkSe
                 gateway = started or launch_gateway(sparks, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
         context = SparkContext(conf=sparks, gateway=gateway)
         cache_jvm_names(context)
-        return SparkSession(context)
+        session = SparkSession(context)
+        if TASKS_OF_A_SCAN not in settings:
+            session.conf.set(TASKS_OF_A_SCAN, str(TASKS_PER_CORE * context.defaultParallelism))
+        return session
     except PySparkException as error:
         raise SessionUnavailable(
             f"Spark did not start ({error}); its output is in {log}{_log_cause(log, before)}"
@@ -127,12 +147,16 @@ def build_session(master: str, conf: Mapping[str, str], *, log: Path) -> SparkSe
         ) from error
 
 
-def settings_of(master: str, conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a session on `master`. Raises FixedSetting if `conf` changes a fixed one."""
+def settings_of(master: str, conf: Mapping[str, str], input_bytes: int | None = None) -> dict[str, str]:
+    """Return the settings of a session on `master` for about this much text. Raises FixedSetting if `conf` changes a
+    fixed one."""
     for name, value in FIXED.items():
         if conf.get(name, value) != value:
             raise FixedSetting(f"{name} is {value} here, because results depend on it; leave it out")
-    local = _LOCAL if master.startswith("local") else {}
+    local: Mapping[str, str] = {}
+    if master.startswith("local"):
+        is_small = input_bytes is not None and input_bytes <= SMALL_BYTES
+        local = {**_LOCAL, **_SMALL} if is_small else _LOCAL
     return {**DEFAULTS, **local, **conf, **FIXED}
 
 

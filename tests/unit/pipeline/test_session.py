@@ -73,3 +73,11 @@ def test_only_the_jvm_does_not_hear_that_all_are_to_end() -> None:
         assert is_deaf() == "True"
     assert is_deaf() == "False"
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_local_session_for_little_generates_no_code() -> None:
+    code = "spark.sql.codegen.factoryMode"
+    assert session.settings_of("local[2]", {}, session.SMALL_BYTES)[code] == "NO_CODEGEN"
+    assert session.settings_of("local[2]", {code: "FALLBACK"}, 0)[code] == "FALLBACK", "what is given wins"
+    for master, size in (("local[2]", session.SMALL_BYTES + 1), ("local[2]", None), ("spark://host:7077", 0)):
+        assert code not in session.settings_of(master, {}, size)
