@@ -207,18 +207,24 @@ def run(
         from lethe.pipeline.io.lake import Lake as TheLake
         from lethe.pipeline.io.lock import Locked
         from lethe.pipeline.jobs import batch
-    need_java()
+        from lethe.pipeline.jobs.unchanged import RunInputs, look
     batch_id = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     began = time.monotonic()
+    changes = said or rule_changes(None, None, None, force=False)
+    session.settings_of(master, conf)
+    seen = look(RunInputs(lake, journals, surveys, wanted, changes), now(), batch_id=batch_id)
+    if seen.report is not None:
+        return answer(seen.report, lake, time.monotonic() - began)
+    need_java()
     with spark_log() as log, _stages(quiet=quiet) as stage:
         stage("starting Spark")
-        spark = session.build_session(master, conf, log=log)
+        spark = session.build_session(master, conf, log=log, input_bytes=seen.unread_bytes)
         try:
             report = batch.run(
                 *(spark, TheLake(spark, lake), journals, surveys, wanted, now),
                 batch_id=batch_id,
                 stage=stage,
-                rule_changes=said or rule_changes(None, None, None, force=False),
+                rule_changes=changes,
                 wait_s=wait_s,
             )
         except Locked as error:
@@ -242,7 +248,8 @@ def answer(report: RunReport, lake: str, took_s: float) -> Answer:
     if report.refused:
         shown = tuple((one.path, one.why) for one in report.refused[:SHOWN_REFUSALS])
         tables.append(Table(("survey", "why"), shown, f"Surveys that were left out: {len(report.refused)}"))
-    span = f"{report.days[0]} to {report.days[-1]}, {counted(len(report.days), 'day')}" if report.days else "none"
+    made = report.made
+    span = f"{made[0]} to {made[-1]}, {counted(len(made), 'day')}" if made else "none"
     lines = [f"Lake {lake}: days made anew: {span}; {took_s:.1f} s"]
     if report.rules is not None:
         stale = report.rules.stale
@@ -260,6 +267,7 @@ def answer(report: RunReport, lake: str, took_s: float) -> Answer:
         "taken": [dict(one._asdict()) for one in report.taken],
         "refused": [dict(one._asdict()) for one in report.refused],
         "days": [str(day) for day in report.days],
+        "made": [str(day) for day in report.made],
         "rows": dict(report.rows),
         "errors": report.errors,
         "warnings": report.warnings,

@@ -30,26 +30,22 @@ from pyspark.sql.types import DataType
 
 from lethe.pipeline.io.files import FileSystem, FileSystemError, escape_glob, file_system_problem, unopenable_file
 from lethe.pipeline.io.frames import empty
+from lethe.pipeline.io.lake_state import DAY as DAY
+from lethe.pipeline.io.lake_state import PENDING, TEMPORARY_IDENTITY, LakeState, days_below
+from lethe.pipeline.io.lake_state import LakeUnusable as LakeUnusable
 from lethe.pipeline.io.lock import LOCK, acquire_within, is_lock_text
 from lethe.pipeline.io.staging import Move, Staging, recover_all
 from lethe.pipeline.literals import day_values
-from lethe.pipeline.tables import TABLES, Table
+from lethe.pipeline.tables import Table
 from lethe.protocol.counting import listed
-from lethe.protocol.lake import IDENTITY, cluster_of, encode_identity, is_begun
+from lethe.protocol.lake import IDENTITY, encode_identity, is_begun
 
-TEMPORARY_IDENTITY: Final = f"_{IDENTITY}"
-"""Written first and then renamed. After a crash between the two, it identifies the lake."""
-PENDING: Final = "_pending"
 KEPT_COLUMN: Final = "kept"
 ROWS_PER_FILE: Final = 4_000_000
-DAY: Final = "day"
 SHOWN_NAMES: Final = 5
+_SOURCE_FILE: Final = "_source_file"
 EMPTY_PARTITION_FILE: Final = "_EMPTY"
 """A file in a partition that is kept although it has no rows. Readers skip names that begin with an underscore."""
-
-
-class LakeUnusable(Exception):
-    """The directory is no lake, or one of a later version or another cluster; the message says which and what to do."""
 
 
 class ColumnMismatch(TypeError):
@@ -91,9 +87,19 @@ class StagedRows:
         """Return the number of rows by day."""
         return {row[DAY]: int(row["count"]) for row in self.read().groupBy(DAY).count().collect()}
 
+    def rows_by_file(self) -> dict[tuple[str, datetime.date], int]:
+        """Return the number of rows by `_source_file` and day."""
+        counted = self.read().groupBy(_SOURCE_FILE, DAY).count().collect()
+        return {(row[_SOURCE_FILE], row[DAY]): int(row["count"]) for row in counted}
+
+    def quarantined_by_file(self) -> dict[str, int]:
+        """Return the number of rows with `kept` false by `_source_file`."""
+        counted = self.quarantined().groupBy(_SOURCE_FILE).count().collect()
+        return {row[_SOURCE_FILE]: int(row["count"]) for row in counted}
+
     def days(self) -> list[datetime.date]:
         """Return the days that have rows."""
-        return _days(self._files, self._path)
+        return days_below(self._files, self._path)
 
     def also_replace(self, table: Table, frame: DataFrame) -> None:
         """In the same change, replace another table, which has no days, by the frame's rows."""
@@ -122,30 +128,14 @@ class StagedRows:
         self._staging.discard()
 
 
-class Lake:
+class Lake(LakeState[FileSystem]):
     """The lake at `root`, which need not exist yet. Raises LakeUnusable; methods raise FileSystemError."""
 
     def __init__(self, spark: SparkSession, root: str, files: FileSystem | None = None) -> None:
+        super().__init__(files or FileSystem(spark, root))
         self._spark = spark
-        self._files = files or FileSystem(spark, root)
         self._changes = 0
         self._writer: str | None = None
-        self._cluster_id = self._read_identity()
-
-    @property
-    def root(self) -> str:
-        """The root with its scheme: `file:/lake`."""
-        return self._files.root
-
-    @property
-    def files(self) -> FileSystem:
-        """The file system of the lake."""
-        return self._files
-
-    @property
-    def cluster_id(self) -> str | None:
-        """The Kafka cluster of the lake; None until it is known."""
-        return self._cluster_id
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -158,23 +148,6 @@ class Lake:
         if days is not None:
             frame = frame.where(F.col(DAY).isin(day_values(days)))
         return frame.select(*table.schema.names)
-
-    def days(self, table: Table) -> list[datetime.date]:
-        """Return the days that have a partition, which may be empty."""
-        return _days(self._files, f"{self.root}/{table.path}")
-
-    def count_files(self, table: Table, day: datetime.date) -> int:
-        """Return the number of Parquet files of a day."""
-        found = self._files.list_directory(f"{self.root}/{table.path}/{DAY}={day}")
-        return sum(item.name.endswith(".parquet") for item in found)
-
-    def has(self, table: Table) -> bool:
-        """Return True if the table was written."""
-        return self._files.exists(f"{self.root}/{table.path}")
-
-    def written_tables(self) -> list[Table]:
-        """Return the tables that were written."""
-        return [table for table in TABLES.values() if self.has(table)]
 
     # --- writing --------------------------------------------------------------------------------------------------
 
@@ -269,10 +242,6 @@ class Lake:
         for day in sorted(days):
             self._files.write_text(f"{self.root}/{PENDING}/{day}", "")
 
-    def pending_days(self) -> list[datetime.date]:
-        """Return the days whose tables must still be recomputed."""
-        return [datetime.date.fromisoformat(item.name) for item in self._files.list_directory(f"{self.root}/{PENDING}")]
-
     def remove_pending_days(self, days: Collection[datetime.date]) -> None:
         """Note that the tables of these days are recomputed."""
         self._require_writer()
@@ -328,24 +297,6 @@ class Lake:
         self._files.remove(path)
         self._files.rename(temporary, path)
 
-    def _read_identity(self) -> str | None:
-        path, other = f"{self.root}/{IDENTITY}", f"{self.root}/{TEMPORARY_IDENTITY}"
-        if not self._files.exists(path):
-            return cluster_of(self._files.read_text(other)) if self._is_identity(other) else None
-        try:
-            return cluster_of(self._files.read_text(path))
-        except ValueError as error:
-            raise LakeUnusable(f"{path}: {error}") from error
-
-    def _is_identity(self, path: str) -> bool:
-        if not self._files.exists(path):
-            return False
-        try:
-            cluster_of(self._files.read_text(path))
-        except ValueError:
-            return False
-        return True
-
 
 def _write(frame: DataFrame, staging: Staging, path: str, partitions: list[str]) -> None:
     writer = frame.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE)
@@ -376,8 +327,3 @@ def with_table_columns(table: Table, frame: DataFrame) -> DataFrame:
 def _type_name(kind: DataType | None) -> str:
     """Return the type's name, without nullability."""
     return "nothing" if kind is None else kind.simpleString()
-
-
-def _days(files: FileSystem, path: str) -> list[datetime.date]:
-    names = [item.name for item in files.list_directory(path) if item.is_directory]
-    return [datetime.date.fromisoformat(name.partition("=")[2]) for name in names if name.startswith(f"{DAY}=")]

@@ -69,6 +69,11 @@ def acquire(files: FileSystem, purpose: str, place: str = "lake") -> contextlib.
     return _acquire_flock(local, purpose, place) if local is not None else _acquire_lock_file(files, purpose, place)
 
 
+def acquire_local(root: Path, purpose: str) -> contextlib.AbstractContextManager[None]:
+    """Hold the lock of a lake on a local disk, as `acquire` does. Raises Locked."""
+    return _acquire_flock(root, purpose)
+
+
 @contextlib.contextmanager
 def _acquire_flock(root: Path, purpose: str, place: str = "lake") -> Iterator[None]:
     with (root / LOCK).open("a+", encoding="utf-8", errors="replace") as file:

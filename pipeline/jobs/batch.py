@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lethe.pipeline.io.journal import journal_files
+from lethe.pipeline.io.known_inputs import (
+    KnownFile,
+    KnownInputs,
+    KnownSurveys,
+    read_known,
+    still_there,
+    survey_key,
+    surveys_identity,
+    write_known,
+)
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.io.surveys import require_surveys
-from lethe.pipeline.jobs.ingest import ingest_journal
-from lethe.pipeline.jobs.ingest_surveys import ingest_surveys
+from lethe.pipeline.jobs.ingest import JournalIngest, ingest_journal
+from lethe.pipeline.jobs.ingest_surveys import counts_of_known_surveys, ingest_surveys
 from lethe.pipeline.jobs.refresh import refresh
-from lethe.pipeline.jobs.refresh_audit import refresh_audit, unaudited_days
+from lethe.pipeline.jobs.refresh_audit import refresh_audit, unaudited_days, verdict
 from lethe.pipeline.jobs.refresh_gold import apply_rule_changes
 from lethe.pipeline.jobs.report import DayRange, IngestCounts, OnStage, RunReport, SurveyRefusal
 from lethe.pipeline.jobs.rules import RuleChanges
+from lethe.pipeline.tables import CONTROLLER_EVENTS, SURVEYS
 
 
 def run(
@@ -33,15 +45,17 @@ def run(
     rule_changes: RuleChanges = RuleChanges(),  # noqa: B008 -- it cannot be changed
     wait_s: float = 0.0,
 ) -> RunReport:
-    """Ingest journals and surveys of these days, and recompute the tables that depend on them.
+    """Ingest journals and surveys of these days, and recompute the tables that depend on what is new.
 
     `clock` returns the instant (with a zone) of the tables, read after the lock is acquired. `batch_id` is unique.
     `rule_changes` change the lake's rules for unused topics and stuck deletions. Waits at most `wait_s` seconds while
     another process writes to the lake. Raises InputNotFound, Locked, LakeUnusable, FileSystemError.
     """
-    taken: list[IngestCounts] = []
-    refused: list[SurveyRefusal] = []
-    concerned: set[datetime.date] = set()
+
+    def begin(what: str) -> None:
+        spark.sparkContext.setJobDescription(f"lethe: {what}")
+        stage(what)
+
     # A named place that does not exist is reported before anything is written.
     journal_files(spark, journals)
     require_surveys(spark, surveys)
@@ -49,31 +63,87 @@ def run(
         now = clock()
         ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
         rules = apply_rule_changes(lake, rule_changes, now)
+        noted = read_known(lake)
+        known = noted or KnownInputs()
+        read = _InputsRead()
+        is_whole = days == DayRange()
         if journals:
-            stage("reading the journal")
+            begin("reading the journal")
             files = journal_files(spark, journals)
-            counts, found = ingest_journal(spark, lake, files, days, ingested_at=ingested_at, batch_id=batch_id)
-            taken.append(counts)
-            concerned.update(found)
-        if surveys:
-            stage("reading surveys")
-            all_counts, refused, found = ingest_surveys(
-                spark, lake, surveys, days, ingested_at=ingested_at, batch_id=batch_id
+            read.add_journal(
+                ingest_journal(spark, lake, files, days, ingested_at=ingested_at, batch_id=batch_id, known=known.files)
             )
-            taken += all_counts
-            concerned.update(found)
-        owed = lake.pending_days()
-        made = refresh(lake, concerned | set(owed), now, stage, rules)
-        stage("auditing")
-        violations = refresh_audit(lake, {*made.days, *unaudited_days(lake)})
-        lake.remove_pending_days(owed)
+        if surveys:
+            begin("reading surveys")
+            key, fingerprint = survey_key(surveys), surveys_identity(surveys) if is_whole else None
+            if fingerprint is not None and key in known.surveys and known.surveys[key].fingerprint == fingerprint:
+                read.add_known_surveys(known.surveys[key])
+            else:
+                found = ingest_surveys(spark, lake, surveys, days, ingested_at=ingested_at, batch_id=batch_id)
+                read.add_surveys(key, fingerprint, *found)
+        changed = set(lake.pending_days())
+        if noted is None:
+            changed |= {*lake.days(CONTROLLER_EVENTS), *lake.days(SURVEYS)} if is_whole else read.days
+        made = refresh(lake, changed, now, begin, rules)
+        audited: set[datetime.date] = set()
+        if to_audit := {*made.days, *unaudited_days(lake)}:
+            begin("auditing")
+            audited.update(refresh_audit(lake, to_audit))
+        lake.remove_pending_days(changed)
+        if is_whole or noted is not None:
+            write_known(lake.files, read.noted(known, now, is_at_rest=made.is_at_rest))
+        of_run = {*read.days, *made.days}
+        violations = verdict(lake, {*of_run, *audited})
     return RunReport(
         batch_id,
-        tuple(taken),
-        tuple(refused),
-        tuple(made.days),
+        tuple(read.counts),
+        tuple(read.refused),
+        tuple(sorted(of_run)),
         made.rows,
+        tuple(made.days),
         errors=violations.errors,
         warnings=violations.warnings,
         rules=rules,
     )
+
+
+@dataclass(slots=True)
+class _InputsRead:
+    """What a run has read, or knows already."""
+
+    counts: list[IngestCounts] = field(default_factory=list)
+    refused: list[SurveyRefusal] = field(default_factory=list)
+    days: set[datetime.date] = field(default_factory=set)
+    files: dict[str, KnownFile] = field(default_factory=dict)
+    surveys: dict[str, KnownSurveys | None] = field(default_factory=dict)
+    """None: of these places not all surveys are ingested."""
+
+    def add_journal(self, found: JournalIngest) -> None:
+        self.counts.append(found.counts)
+        self.days.update(found.days)
+        self.files |= found.known
+
+    def add_surveys(
+        self,
+        key: str,
+        fingerprint: str | None,
+        counts: list[IngestCounts],
+        refused: list[SurveyRefusal],
+        days: list[datetime.date],
+    ) -> None:
+        self.counts += counts
+        self.refused += refused
+        self.days.update(days)
+        self.surveys[key] = None
+        if fingerprint is not None and not refused:
+            of_cluster = counts[0].new + counts[0].duplicate
+            self.surveys[key] = KnownSurveys(fingerprint, counts[0].read, of_cluster, tuple(map(str, days)))
+
+    def add_known_surveys(self, known: KnownSurveys) -> None:
+        self.counts += counts_of_known_surveys(known)
+        self.days.update(map(datetime.date.fromisoformat, known.days))
+
+    def noted(self, before: KnownInputs, now: datetime.datetime, *, is_at_rest: bool) -> KnownInputs:
+        """Return what is known after the run."""
+        surveys = {key: known for key, known in {**before.surveys, **self.surveys}.items() if known is not None}
+        return KnownInputs(still_there({**before.files, **self.files}), surveys, now.isoformat(), is_at_rest)

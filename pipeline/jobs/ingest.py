@@ -1,15 +1,17 @@
 """From journals to the bronze table of events, which only grows.
 
-Lines are staged first, in one pass over the journal. A hash of two staged columns then decides whether any event record
-is a duplicate. Usually none is, and the staged files are moved into the table unchanged. Otherwise the new records are
-selected.
+Only files that are not known (`pipeline.io.known_inputs`) are read. Their lines are staged first, in one pass. A hash
+of two staged columns then decides which event records may be duplicates. Where none is, the staged files are moved
+into the table unchanged. Otherwise the new records are selected; only those that may be duplicates are sorted.
 """
 
 from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -21,7 +23,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from lethe.pipeline.io.files import to_uri
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.journal import COMPRESSED_ENDING, find_damaged_file, read_lines
+from lethe.pipeline.io.known_inputs import KnownFile, is_known
 from lethe.pipeline.io.lake import Lake, StagedRows
+from lethe.pipeline.io.local_files import file_identity
 from lethe.pipeline.jobs.report import DayRange, IngestCounts
 from lethe.pipeline.literals import day_value
 from lethe.pipeline.tables import CONTROLLER_EVENTS, QUARANTINE
@@ -29,6 +33,17 @@ from lethe.pipeline.transforms import bronze_events
 
 KEY = ("source", "id")
 _SOURCE_FILE: Final = StructType([StructField("_source_file", StringType())])
+
+
+class JournalIngest(NamedTuple):
+    """What was read of a journal."""
+
+    counts: IngestCounts
+    """Of all its files, the known ones among them."""
+    days: list[datetime.date]
+    """The days of all event records."""
+    known: dict[str, KnownFile]
+    """What is known of these files now."""
 
 
 class AddedCounts(NamedTuple):
@@ -41,17 +56,32 @@ class AddedCounts(NamedTuple):
 
 
 def ingest_journal(
-    spark: SparkSession, lake: Lake, files: Sequence[str], days: DayRange, *, ingested_at: Column, batch_id: str
-) -> tuple[IngestCounts, list[datetime.date]]:
-    """Add the new event records of these days from a journal's files. Return their counts, and the days of the files'
-    records."""
+    spark: SparkSession,
+    lake: Lake,
+    files: Sequence[str],
+    days: DayRange,
+    *,
+    ingested_at: Column,
+    batch_id: str,
+    known: Mapping[str, KnownFile] = MappingProxyType({}),
+) -> JournalIngest:
+    """Add the new event records of these days from a journal's files, of which `known` ones are not read."""
+    # Before they are read: what is written to them from now on makes them unknown again.
+    identities = {path: file_identity(path) for path in files}
+    read_before = {path: known[path] for path in files if is_known(known.get(path), identities[path])}
+    unread = [path for path in files if path not in read_before]
+    # A stream that quarantines lines has all files forgotten.
+    may_be_late = not known and lake.has(QUARANTINE)
+    late_before = lake.read(QUARANTINE).where(F.col("reason") == bronze_events.LATE) if may_be_late else None
+    had_late = late_before is not None and bool(late_before.limit(1).count())
+    before = counts_of_known_files(read_before.values(), days)
+    if not (unread or had_late):
+        return JournalIngest(before, days_of(read_before.values(), days), read_before)
     damaged: dict[str, str] = {}
-    late_before = lake.read(QUARANTINE).where(F.col("reason") == bronze_events.LATE)
-    had_late = lake.has(QUARANTINE) and bool(late_before.limit(1).count())
 
     def stage() -> StagedRows:
-        lines = read_lines(spark, files, damaged)
-        if had_late:
+        lines = read_lines(spark, unread, damaged)
+        if had_late and late_before is not None:
             late = late_before.select(F.col("line").alias("value"), F.col("_source_file").alias("file"))
             lines = lines.unionByName(late)
         rows = bronze_events.with_staging_columns(
@@ -59,26 +89,81 @@ def ingest_journal(
         )
         return lake.stage(CONTROLLER_EVENTS, rows.where(within(days)))
 
-    staged = _stage_around_damage(stage, files, damaged)
-    touched = staged.days()
+    staged = _stage_around_damage(stage, unread, damaged)
     had = lake.days(CONTROLLER_EVENTS)
     aside = bronze_events.quarantine_rows(staged.quarantined())
-    quarantined = staged.quarantined().count() if staged.has_quarantined() else 0
+    bad = staged.quarantined_by_file() if staged.has_quarantined() else {}
     if damaged:
         aside = aside.unionByName(_damaged_file_rows(spark, damaged))
-        quarantined += len(damaged)
-    replace_quarantined(lake, aside, quarantined, [*files, *_names_before_compression(files)])
-    lake.add_pending_days(touched)
-    read, new, late = add_new_records(lake, staged, had)
+        bad |= {to_uri(path): bad.get(to_uri(path), 0) + 1 for path in damaged}
+    quarantined = sum(bad.values())
+    replace_quarantined(lake, aside, quarantined, [*unread, *_names_before_compression(files)])
+    by_file = staged.rows_by_file()
+    added = add_new_records(lake, staged, had, lambda kept: lake.add_pending_days(kept.days()), by_day=_by_day(by_file))
+    now_known: dict[str, KnownFile] = read_before
     if had_late:
         _release_late(lake, days)
-    return IngestCounts(CONTROLLER_EVENTS.name, read + quarantined, new, read - new, late, quarantined), touched
+    elif days == DayRange():
+        now_known = {**read_before, **_known_now(identities, unread, by_file, bad)}
+    counts = IngestCounts(
+        CONTROLLER_EVENTS.name,
+        before.read + added.read + quarantined,
+        added.new,
+        before.duplicate + added.read - added.new,
+        added.late,
+        before.quarantined + quarantined,
+    )
+    touched = sorted({*days_of(read_before.values(), days), *_by_day(by_file)})
+    return JournalIngest(counts, touched, now_known)
+
+
+def days_of(known: Iterable[KnownFile], days: DayRange) -> list[datetime.date]:
+    """Return the days of these files' event records, within the range."""
+    found = {datetime.date.fromisoformat(day) for one in known for day in one.records}
+    return sorted(day for day in found if day in days)
+
+
+def counts_of_known_files(known: Collection[KnownFile], days: DayRange) -> IngestCounts:
+    """Return the counts of files that are not read again."""
+    records = sum(
+        count for one in known for day, count in one.records.items() if datetime.date.fromisoformat(day) in days
+    )
+    quarantined = sum(one.quarantined for one in known)
+    return IngestCounts(CONTROLLER_EVENTS.name, records + quarantined, 0, records, 0, quarantined)
+
+
+def _by_day(by_file: Mapping[tuple[str, datetime.date], int]) -> dict[datetime.date, int]:
+    found: Counter[datetime.date] = Counter()
+    for (_, day), count in by_file.items():
+        found[day] += count
+    return dict(found)
+
+
+def _known_now(
+    identities: Mapping[str, str | None],
+    files: Sequence[str],
+    by_file: Mapping[tuple[str, datetime.date], int],
+    bad: Mapping[str, int],
+) -> dict[str, KnownFile]:
+    """Return what is known of the files that were just read, by path; nothing if Spark names one otherwise."""
+    records: dict[str, dict[str, int]] = {}
+    for (uri, day), count in by_file.items():
+        records.setdefault(uri, {})[str(day)] = count
+    paths = {to_uri(path): path for path in files}
+    if not paths.keys() >= {*records, *bad}:
+        return {}
+    return {
+        path: KnownFile(identity, records.get(uri, {}), bad.get(uri, 0))
+        for uri, path in paths.items()
+        if (identity := identities[path]) is not None
+    }
 
 
 def _names_before_compression(files: Sequence[str]) -> list[str]:
-    """Return the names of these files before rotation compressed them: their quarantined lines are read again from
-    here."""
-    return [file.removesuffix(COMPRESSED_ENDING) for file in files if file.endswith(COMPRESSED_ENDING)]
+    """Return the names that these files had before rotation compressed them, of those that are gone: their quarantined
+    lines are read again from here."""
+    names = (file.removesuffix(COMPRESSED_ENDING) for file in files if file.endswith(COMPRESSED_ENDING))
+    return [name for name in names if name not in files]
 
 
 def _stage_around_damage(
@@ -145,29 +230,49 @@ def add_new_records(
     staged: StagedRows,
     had: Sequence[datetime.date],
     add_to_change: Callable[[StagedRows], None] = lambda _: None,
+    *,
+    by_day: Mapping[datetime.date, int] | None = None,
 ) -> AddedCounts:
-    """Add the new rows among the staged ones. `had` are the days of bronze. `add_to_change` extends the same change."""
+    """Add the new rows among the staged ones. `had` are the days of bronze. `add_to_change` extends the same change.
+    `by_day`: the number of staged rows, where it is known."""
     bronze = lake.read(CONTROLLER_EVENTS, staged.days())
-    by_day = staged.rows_by_day()
+    by_day = staged.rows_by_day() if by_day is None else by_day
     read = sum(by_day.values())
-    if not _has_duplicates(staged.read(), bronze):
-        add_to_change(staged)
-        staged.commit()
-        return AddedCounts(read, read, _count_late(by_day, had))
-    once = Window.partitionBy(*KEY).orderBy("time", "_source_file", "type", "subject", "data")
-    first = staged.read().withColumn("copy", F.row_number().over(once)).where("copy = 1").drop("copy")
-    picked = lake.stage(CONTROLLER_EVENTS, first.join(bronze.select(*KEY), list(KEY), "left_anti"))
-    by_day = picked.rows_by_day()
+    doubled = _doubled_keys(staged.read(), bronze).persist()
+    try:
+        if not doubled.count():
+            add_to_change(staged)
+            staged.commit()
+            return AddedCounts(read, read, _count_late(by_day, had))
+        picked = lake.stage(CONTROLLER_EVENTS, _new_rows(staged.read(), bronze, doubled))
+        by_day = picked.rows_by_day()
+    finally:
+        doubled.unpersist()
     add_to_change(picked)
     picked.commit()
     staged.discard()
     return AddedCounts(read, sum(by_day.values()), _count_late(by_day, had))
 
 
-def _has_duplicates(staged: DataFrame, bronze: DataFrame) -> bool:
-    """Return True if a key may occur twice among both, by 64-bit hashes."""
-    keys = staged.select(F.xxhash64(*KEY).alias("key")).unionByName(bronze.select(F.xxhash64(*KEY).alias("key")))
-    return bool(keys.groupBy("key").count().where("count > 1").limit(1).collect())
+def _doubled_keys(staged: DataFrame, bronze: DataFrame) -> DataFrame:
+    """Return (key): 64-bit hashes of keys that occur more than once among both, or seem to."""
+    keys = staged.select(_hash()).unionByName(bronze.select(_hash()))
+    return keys.groupBy("key").count().where("count > 1").select("key")
+
+
+def _new_rows(staged: DataFrame, bronze: DataFrame, doubled: DataFrame) -> DataFrame:
+    """Return the staged rows that bronze does not have, each once. Only rows with a doubled key are compared."""
+    hashed = staged.withColumn("key", _hash())
+    single = hashed.join(doubled, "key", "left_anti").drop("key")
+    once = Window.partitionBy(*KEY).orderBy("time", "_source_file", "type", "subject", "data")
+    several = hashed.join(doubled, "key", "left_semi").withColumn("copy", F.row_number().over(once))
+    had = bronze.select(*KEY, _hash()).join(doubled, "key", "left_semi").select(*KEY)
+    first = several.where("copy = 1").drop("copy", "key").join(had, list(KEY), "left_anti")
+    return single.unionByName(first)
+
+
+def _hash() -> Column:
+    return F.xxhash64(*KEY).alias("key")
 
 
 def _count_late(by_day: Mapping[datetime.date, int], had: Sequence[datetime.date]) -> int:

@@ -29,6 +29,7 @@ from lethe.pipeline import tables
 from lethe.pipeline.io.files import FileSystem, FileSystemError, to_uri
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.journal import read_lines
+from lethe.pipeline.io.known_inputs import KnownSurveys
 from lethe.pipeline.io.lake import Lake, StagedRows
 from lethe.pipeline.io.surveys import MANIFEST_NAME, KeptSurvey, RefusedSurvey, find_surveys, read_rows
 from lethe.pipeline.jobs.ingest import replace_quarantined
@@ -98,6 +99,12 @@ def ingest_surveys(
     )
     there = known | new.keys()
     return [counts, *taken], refused, sorted({_day(survey) for survey in ours if survey.survey_id in there})
+
+
+def counts_of_known_surveys(known: KnownSurveys) -> list[IngestCounts]:
+    """Return the counts of surveys that are known: nothing of them is new."""
+    nothing = (IngestCounts(table.name, 0, 0, 0, 0, 0) for table in TABLE_OF_FILE.values())
+    return [IngestCounts(tables.SURVEYS.name, known.read, 0, known.of_cluster, 0, 0), *nothing]
 
 
 def _ingest_rows(

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lethe.pipeline.io.known_inputs import forget
 from lethe.pipeline.io.lake import Lake, LakeUnusable, StagedRows
 from lethe.pipeline.io.stream_commits import StreamCommitLog
 from lethe.pipeline.io.tailing import survey_fingerprint
@@ -138,6 +139,9 @@ class MicroBatchRunner:
         )
         lake.add_pending_days(staged.days())
         aside = _count_by_type(staged.quarantined()) if staged.has_quarantined() else {}
+        if aside:
+            # A run counts a file's quarantined lines anew when it reads the file.
+            forget(lake, files=True)
         of_tenures = staged.read().where(is_tenure_record()).count()
 
         def together(kept: StagedRows) -> None:
@@ -177,6 +181,7 @@ class MicroBatchRunner:
         if was_interrupted:
             days = refresh(lake, owed, now, _ignore_stage, rules).days
         elif counts.new or surveys:
+            forget(lake, files=False)
             of_batch = F.col("_batch_id") == name
             surveyed = lake.read(SURVEYS, owed).where(of_batch).select("day").distinct().collect() if surveys else []
             only = RefreshScope(of_batch, [row["day"] for row in surveyed], bool(counts.of_tenures))

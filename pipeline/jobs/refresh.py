@@ -61,10 +61,12 @@ class Also(NamedTuple):
 
 
 class RefreshResult(NamedTuple):
-    """The days whose tables were recomputed, and the row counts of tables without days, by name."""
+    """The days whose tables were recomputed, and the row counts of tables without days, by name. `is_at_rest` as in
+    `StuckResult`."""
 
     days: list[datetime.date]
     rows: dict[str, int]
+    is_at_rest: bool
 
 
 def refresh(
@@ -80,10 +82,11 @@ def refresh(
     only = only or RefreshScope()
     surveyed = days if only.surveyed is None else only.surveyed
     written = set(days)
-    written |= refresh_deletions(lake, sorted(days), stage, only.lines)
-    refresh_surveys(lake, sorted(surveyed), stage)
-    rows = refresh_gold(lake, sorted(days), sorted(written), now, stage, rules, only)
-    return RefreshResult(sorted(written), rows)
+    if days:
+        written |= refresh_deletions(lake, sorted(days), stage, only.lines)
+        refresh_surveys(lake, sorted(surveyed), stage)
+    gold = refresh_gold(lake, sorted(days), sorted(written), now, stage, rules, only)
+    return RefreshResult(sorted(written), gold.rows, gold.is_at_rest)
 
 
 # --- deletions ----------------------------------------------------------------------------------------------------

@@ -17,29 +17,28 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lethe.pipeline import tables
 from lethe.pipeline.io.lake import DAY, Lake
+from lethe.pipeline.io.lake_state import LakeState
 from lethe.pipeline.literals import day_value, day_values
 from lethe.pipeline.outcomes import OPEN
 from lethe.pipeline.quality.deletions import lacks_acks
 from lethe.pipeline.quality.evidence import Evidence, is_lasting, is_unhosted, skew
 from lethe.pipeline.quality.rules import RULES, AuditResult, audit, count_violations, shared_frames
-from lethe.pipeline.tables import Table
 
 _DAY: Final = datetime.timedelta(days=1)
 _OF_SEVERAL_LINES: Final = tuple(rule.name for rule in RULES if not rule.on_lines)
 
 
-def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> AuditResult:
-    """Recompute the violations of these days and of dependent days. Return the verdict. Inside
-    `lake.writer`."""
+def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> list[datetime.date]:
+    """Recompute the violations of these days and of dependent days. Return all of them. Inside `lake.writer`."""
     if not days:
-        return AuditResult(())
+        return []
     had = lake.days(tables.CONTROLLER_EVENTS)
     all_days = {*had, *lake.days(tables.AGENT_INVENTORY)}
     days = {*days, *dependent_days(lake, days)}
@@ -59,7 +58,17 @@ def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> AuditResult:
     with shared_frames(evidence) as shared:
         found = audit(evidence, shared).where(F.col("day").isin(day_values(concerned)))
         lake.replace_partitions(tables.VIOLATIONS, found, concerned, keep_empty=True)
-    return count_violations(lake.read(tables.VIOLATIONS, concerned))
+    return concerned
+
+
+def verdict(lake: Lake, days: Collection[datetime.date]) -> AuditResult:
+    """Return what the audit has found of these days, and of the days after them."""
+    return count_violations(lake.read(tables.VIOLATIONS, with_next_days(days))) if days else AuditResult(())
+
+
+def with_next_days(days: Collection[datetime.date]) -> list[datetime.date]:
+    """Return these days and those after them, whose findings depend on them too."""
+    return sorted({*days, *(day + _DAY for day in days if day < datetime.date.max)})
 
 
 def dependent_days(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]:
@@ -95,26 +104,14 @@ def _end_days(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]
     return {row["day"] for row in every.distinct().collect() if row["day"] is not None}
 
 
-def unaudited_days(lake: Lake) -> set[datetime.date]:
+def unaudited_days(lake: LakeState[Any]) -> set[datetime.date]:
     """The days that were written to after they were audited, or were never audited."""
-    audited = _last_written_ms(lake, tables.VIOLATIONS)
+    audited = lake.last_written_ms(tables.VIOLATIONS)
     return {
         day
         for table in tables.AUDITED
-        for day, written_ms in _last_written_ms(lake, table).items()
+        for day, written_ms in lake.last_written_ms(table).items()
         if day not in audited or written_ms > audited[day]
-    }
-
-
-def _last_written_ms(lake: Lake, table: Table) -> dict[datetime.date, int]:
-    """The time of the last file change of each of the table's days, in milliseconds; 0 for an object store, which has
-    no such time."""
-    found = lake.files.list_directory(f"{lake.root}/{table.path}")
-    prefix = f"{DAY}="
-    return {
-        datetime.date.fromisoformat(item.name.removeprefix(prefix)): item.modified_ms
-        for item in found
-        if item.is_directory and item.name.startswith(prefix)
     }
 
 

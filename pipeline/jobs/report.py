@@ -59,7 +59,7 @@ class SurveyRefusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The result of a run. `days` are those whose tables were recomputed."""
+    """The result of a run. `days` are those of its lines and surveys, also of known ones, and the recomputed ones."""
 
     batch_id: str
     taken: tuple[IngestCounts, ...]
@@ -67,6 +67,8 @@ class RunReport:
     days: tuple[datetime.date, ...]
     rows: dict[str, int] = field(default_factory=dict)
     """Rows of the recomputed tables, by name."""
+    made: tuple[datetime.date, ...] = ()
+    """The days whose tables were recomputed."""
     errors: int = 0
     """Violations with severity error, in the days of the run."""
     warnings: int = 0

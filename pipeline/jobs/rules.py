@@ -21,17 +21,22 @@ from lethe.pipeline.transforms.stuck import DEFAULT_THRESHOLD_MS
 from lethe.protocol.lake_rules import PLACE, LakeRules, encode_rules, file_of, made_by, newest_number, rules_of
 
 
-class RuleFiles(Protocol):
-    """The part of `pipeline.io.files.FileSystem` that rules need."""
+class ListedFiles(Protocol):
+    """The part of `pipeline.io.files.FileSystem` that is needed to read rules."""
 
     @property
     def root(self) -> str: ...
     def list_directory(self, path: str) -> list[FileStatus]: ...
+    def read_text(self, path: str) -> str: ...
+
+
+class RuleFiles(ListedFiles, Protocol):
+    """The part that is needed to change them."""
+
     def make_directory(self, path: str) -> None: ...
     def rename(self, source: str, target: str) -> None: ...
     def remove(self, path: str) -> None: ...
     def write_text(self, path: str, text: str) -> None: ...
-    def read_text(self, path: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,13 @@ def store_changes(files: RuleFiles, rule_changes: RuleChanges) -> GoldRules:
     return rules
 
 
-def are_applied(files: RuleFiles) -> bool:
+def unchanged_rules(files: ListedFiles, rule_changes: RuleChanges) -> GoldRules | None:
+    """Return the stored rules; None if these changes alter them, or if none are stored. Raises as `store_changes`."""
+    number, before = _read_rules(files)
+    return before if number and rule_changes.apply_to(before) == before else None
+
+
+def are_applied(files: ListedFiles) -> bool:
     """Return True if the table of unused topics follows the rules in force."""
     names = _rule_file_names(files)
     return made_by(newest_number(names)) in names
@@ -85,7 +96,7 @@ def note_applied(files: RuleFiles) -> None:
     files.write_text(f"{files.root}/{PLACE}/{made_by(number)}", "")
 
 
-def _read_rules(files: RuleFiles) -> tuple[int, GoldRules]:
+def _read_rules(files: ListedFiles) -> tuple[int, GoldRules]:
     """The number of the stored rules, 0 if there are none."""
     number = newest_number(_rule_file_names(files))
     if not number:
@@ -110,5 +121,5 @@ def _write_rules(files: RuleFiles, number: int, rules: GoldRules) -> None:
             files.remove(item.path)
 
 
-def _rule_file_names(files: RuleFiles) -> list[str]:
+def _rule_file_names(files: ListedFiles) -> list[str]:
     return [item.name for item in files.list_directory(f"{files.root}/{PLACE}")]

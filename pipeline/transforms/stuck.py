@@ -69,14 +69,14 @@ def stuck_now(
     tenures: DataFrame,
     *,
     now: datetime.datetime,
-    threshold_ms: int = DEFAULT_THRESHOLD_MS,
+    threshold_ms: int | None = DEFAULT_THRESHOLD_MS,
     surveyed: SurveyTables | None = None,
 ) -> DataFrame:
     """STUCK_NOW, from DELETION_SPANS and REPLICA_DELETIONS (open ones suffice), CONTROLLER_TENURES and, where there are
     any, surveys.
 
     `now` has a time zone. A topic is stuck if it has waited for `threshold_ms` by then, or if the time of its mark is
-    unknown.
+    unknown. With None, return all that wait, or will by a later `now`.
     """
     moment = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
     rows = _stuck_by_journal(spans, replicas).transform(_with_pause, tenures)
@@ -94,7 +94,7 @@ def stuck_now(
     brokers = F.array_compact(F.transform("causes", lambda each: each["broker"]))
     return to_schema(
         rows.withColumn("waiting_ms", waiting_ms)
-        .where(F.col("waiting_ms").isNull() | (F.col("waiting_ms") >= threshold_ms))
+        .where(F.lit(True) if threshold_ms is None else is_stuck(threshold_ms))
         .withColumn("causes", causes)
         .withColumns(
             {
@@ -105,6 +105,11 @@ def stuck_now(
         ),
         schemas.STUCK_NOW,
     )
+
+
+def is_stuck(threshold_ms: int) -> Column:
+    """Return whether a row of STUCK_NOW has waited long enough."""
+    return F.col("waiting_ms").isNull() | (F.col("waiting_ms") >= threshold_ms)
 
 
 # --- the journal --------------------------------------------------------------------------------------------------

@@ -90,6 +90,20 @@ def test_a_lake_in_use_is_told_by_a_code_of_its_own(monkeypatch: pytest.MonkeyPa
     assert (refusal.value.exit, waited) == (Exit.BUSY, [2.5])
 
 
+def test_where_nothing_is_new_spark_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lethe.pipeline import session
+    from lethe.pipeline.jobs import unchanged
+
+    report = RunReport("b", (IngestCounts("controller_events", 5, 0, 5, 0, 0),), (), (DAY,), errors=1)
+    monkeypatch.setattr(unchanged, "look", lambda *_, **__: unchanged.Look(report))
+    now = pipeline.clock(None)
+    told = pipeline.run("/lake", ["journal"], [], DayRange(), now, "local[1]", {}, True)
+    assert told.exit is Exit.NO, "as the run before said"
+    assert told.lines[0].startswith("Lake /lake: days made anew: none;")
+    with pytest.raises(session.FixedSetting):
+        pipeline.run("/lake", ["journal"], [], DayRange(), now, "local[1]", {"spark.sql.caseSensitive": "false"}, True)
+
+
 def test_settings_of_spark_are_read_or_named() -> None:
     assert lake_options.settings(["spark.a=b=c"]) == {"spark.a": "b=c"}
     for text in ("spark.a", "a=b"):
@@ -106,7 +120,7 @@ def test_a_run_over_nothing_is_refused() -> None:
 def test_what_a_run_did_is_told_and_decides_the_exit_code() -> None:
     taken = (IngestCounts("controller_events", 1005, 1000, 4, 2, 1),)
     refused = (SurveyRefusal("/surveys/x", "it is of another cluster"),)
-    told = pipeline.answer(RunReport("b", taken, refused, (DAY,), {"stuck_now": 3}), "/lake", 1.25)
+    told = pipeline.answer(RunReport("b", taken, refused, (DAY,), {"stuck_now": 3}, (DAY,)), "/lake", 1.25)
     assert told.exit is Exit.OK
     assert told.lines == ("Lake /lake: days made anew: 2026-01-05 to 2026-01-05, 1 day; 1.2 s",)
     assert told.tables[0].rows == (("controller_events", "1,005", "1,000", "4", "2", "1"),)

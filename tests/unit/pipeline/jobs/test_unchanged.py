@@ -1,0 +1,262 @@
+"""A run ends before Spark starts where nothing is new, and never where anything is."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from lethe.pipeline.io import known_inputs
+from lethe.pipeline.io.known_inputs import (
+    KnownFile,
+    KnownInputs,
+    KnownSurveys,
+    read_known,
+    survey_key,
+    surveys_identity,
+    write_known,
+)
+from lethe.pipeline.io.lake_state import LakeState
+from lethe.pipeline.io.local_files import LocalFiles, file_identity
+from lethe.pipeline.io.lock import acquire_local
+from lethe.pipeline.jobs.report import DayRange
+from lethe.pipeline.jobs.rules import RuleChanges
+from lethe.pipeline.jobs.unchanged import Look, RunInputs, look
+from lethe.pipeline.tables import CONTROLLER_EVENTS, DELETION_SPANS, SURVEYS, VIOLATIONS
+from lethe.protocol.lake import IDENTITY, encode_identity
+from lethe.protocol.lake_rules import PLACE, LakeRules, encode_rules, file_of
+from tests.fakes.lakes import write
+
+DAY: Final = datetime.date(2026, 1, 5)
+NEXT: Final = datetime.date(2026, 1, 6)
+NOW: Final = datetime.datetime(2026, 1, 9, 12, tzinfo=datetime.UTC)
+HOUR: Final = datetime.timedelta(hours=1)
+
+
+class Disk(LocalFiles):
+    """A local disk that can be written to."""
+
+    def rename(self, source: str, target: str) -> None:
+        os.rename(source.removeprefix("file:"), target.removeprefix("file:"))
+
+    def remove(self, path: str) -> None:
+        Path(path.removeprefix("file:")).unlink(missing_ok=True)
+
+    def write_text(self, path: str, text: str) -> None:
+        Path(path.removeprefix("file:")).write_text(text)
+
+
+class World:
+    """A journal and a kept survey that the lake's last run has read to the end."""
+
+    def __init__(self, place: Path) -> None:
+        self.lake, self.journal, self.surveys = place / "lake", place / "a journal", place / "surveys"
+        for directory in (self.journal, self.surveys / "s1", self.lake / PLACE):
+            directory.mkdir(parents=True)
+        (self.journal / "one.jsonl").write_text("a line\n")
+        (self.journal / "two.jsonl.gz").write_bytes(b"compressed")
+        (self.journal / "notes.txt").write_text("not of the journal")
+        (self.surveys / "s1" / "survey.json").write_text("{}")
+        (self.lake / IDENTITY).write_text(encode_identity(None))
+        (self.lake / PLACE / file_of(1)).write_text(encode_rules(LakeRules(30.0, (), False, 300_000)))
+        for table in (CONTROLLER_EVENTS, DELETION_SPANS):
+            (self.lake / table.path / f"day={DAY}").mkdir(parents=True)
+        write(self.lake, SURVEYS, [{"survey_id": "s1", "taken_at": NOW - 24 * HOUR, "day": DAY}])
+        found = (("warning", DAY), ("error", NEXT))
+        write(self.lake, VIOLATIONS, [{"rule": "no-gap", "severity": name, "day": day} for name, day in found])
+        self.write_later(VIOLATIONS.path, 10)
+        self.note()
+
+    def write_later(self, table: str, seconds: int) -> None:
+        """As if the table's days were written so much later."""
+        for day in (self.lake / table).glob("day=*"):
+            at = day.stat().st_mtime + seconds
+            os.utime(day, (at, at))
+
+    def note(self, *, is_at_rest: bool = True, as_of: datetime.datetime = NOW) -> None:
+        journals = [path for path in self.journal.iterdir() if path.name != "notes.txt"]
+        files = {f"file:{path}": KnownFile(file_identity(str(path)) or "", {str(DAY): 3}, 1) for path in journals}
+        (self.lake / "silver" / "quarantine").mkdir(exist_ok=True)
+        places = [str(self.surveys)]
+        surveys = {survey_key(places): KnownSurveys(surveys_identity(places) or "", 1, 1, (str(DAY),))}
+        write_known(Disk(str(self.lake)), KnownInputs(files, surveys, as_of.isoformat(), is_at_rest))
+
+    def look(
+        self,
+        now: datetime.datetime = NOW + HOUR,
+        days: DayRange = DayRange(),  # noqa: B008 -- it cannot be changed
+        journals: tuple[str, ...] | None = None,
+        surveys: bool = True,
+        **changes: float,
+    ) -> Look:
+        places = (str(self.journal),) if journals is None else journals
+        surveyed = (str(self.surveys),) if surveys else ()
+        asked = RunInputs(str(self.lake), places, surveyed, days, RuleChanges(**changes))  # type: ignore[arg-type]
+        return look(asked, now, batch_id="looking")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_what_a_run_would_say_is_said_without_one(world: World) -> None:
+    report = world.look().report
+    assert report is not None
+    assert report.taken[0] == ("controller_events", 8, 0, 6, 0, 2)
+    assert report.taken[1] == ("surveys", 1, 0, 1, 0, 0)
+    assert (report.days, report.made, report.rows) == ((DAY,), (), {})
+    assert (report.errors, report.warnings) == (1, 1), "of the next day too"
+    assert not (world.lake / "_lock").read_text(), "and the lock is given back"
+
+
+def test_lines_of_other_days_are_not_counted(world: World) -> None:
+    report = world.look(days=DayRange(NEXT, None), surveys=False).report
+    assert report is not None
+    assert report.taken == (("controller_events", 2, 0, 0, 0, 2),)
+    assert (report.days, report.errors) == ((), 0)
+
+
+def grow(world: World) -> None:
+    with (world.journal / "one.jsonl").open("a") as file:
+        file.write("more\n")
+
+
+def replace_by_another_of_the_same_size_and_time(world: World) -> None:
+    file, other = world.journal / "one.jsonl", world.journal / "other"
+    other.write_text("A LINE\n")
+    shutil.copystat(file, other)
+    other.rename(file)
+
+
+def overwrite_and_set_the_time_back(world: World) -> None:
+    file = world.journal / "one.jsonl"
+    status = file.stat()
+    file.write_text("A LINE\n")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def rotate(world: World) -> None:
+    (world.journal / "one.jsonl").rename(world.journal / "one-1.jsonl")
+
+
+def add_hidden_from_spark(world: World) -> None:
+    (world.journal / "_new.jsonl").write_text("")
+
+
+def drop_a_day_of_bronze(world: World) -> None:
+    (world.lake / CONTROLLER_EVENTS.path / f"day={DAY}").rmdir()
+
+
+def drop_the_quarantine(world: World) -> None:
+    (world.lake / "silver" / "quarantine").rmdir()
+
+
+def change_the_survey(world: World) -> None:
+    (world.surveys / "s1" / "survey.json").write_text("[]")
+
+
+def remove_the_surveys(world: World) -> None:
+    shutil.rmtree(world.surveys)
+
+
+def leave_a_change_unfinished(world: World) -> None:
+    (world.lake / "_work" / "run-000001").mkdir(parents=True)
+
+
+def leave_a_day_pending(world: World) -> None:
+    (world.lake / "_pending").mkdir()
+    (world.lake / "_pending" / str(DAY)).touch()
+
+
+def write_as_a_stream_does(world: World) -> None:
+    world.write_later(DELETION_SPANS.path, 20)
+
+
+def damage_the_note(world: World) -> None:
+    (world.lake / known_inputs.NAME).write_text("{")
+
+
+def take_the_note_of_another_program(world: World) -> None:
+    note = world.lake / known_inputs.NAME
+    note.write_text(note.read_text().replace(known_inputs.program(), "0" * 32))
+
+
+def let_a_deletion_wait(world: World) -> None:
+    world.note(is_at_rest=False)
+
+
+def make_the_tables_a_day_earlier(world: World) -> None:
+    world.note(as_of=NOW - 24 * HOUR)
+
+
+def take_a_survey_of_the_future(world: World) -> None:
+    write(world.lake, SURVEYS, [{"survey_id": "s1", "taken_at": NOW + HOUR / 2, "day": DAY}])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        grow,
+        replace_by_another_of_the_same_size_and_time,
+        overwrite_and_set_the_time_back,
+        rotate,
+        add_hidden_from_spark,
+        drop_a_day_of_bronze,
+        drop_the_quarantine,
+        change_the_survey,
+        remove_the_surveys,
+        leave_a_change_unfinished,
+        leave_a_day_pending,
+        write_as_a_stream_does,
+        damage_the_note,
+        take_the_note_of_another_program,
+        let_a_deletion_wait,
+        make_the_tables_a_day_earlier,
+        take_a_survey_of_the_future,
+    ],
+)
+def test_whatever_is_new_is_left_to_spark(world: World, change: Callable[[World], None]) -> None:
+    change(world)
+    assert world.look().report is None
+
+
+def test_other_options_are_left_to_spark(world: World) -> None:
+    assert world.look(stuck_after_ms=1).report is None
+    assert world.look(unwritten_days=31).report is None
+    assert world.look(unwritten_days=30, stuck_after_ms=300_000).report is not None, "as they are in force"
+    assert world.look(days=DayRange(DAY, None)).report is None, "surveys are known for all days alone"
+    for places in (("hdfs://namenode/journal",), ("/nowhere",), (f"{world.journal}/[a-z]*",), (str(world.surveys),)):
+        assert world.look(journals=places).report is None, places
+    assert world.look(journals=(f"{world.journal}/*.jsonl*",)).report is not None
+
+
+def test_while_another_process_writes_nothing_is_known(world: World) -> None:
+    with acquire_local(world.lake, "another"):
+        assert world.look() == Look()
+
+
+def test_how_much_is_to_be_read_is_known_before_spark_starts(world: World, tmp_path: Path) -> None:
+    grow(world)
+    size = world.look().unread_bytes
+    assert size is not None
+    assert 12 < size < 1_000_000
+    (world.journal / "three.jsonl").write_bytes(b"x" * 2_000_000)
+    assert (world.look().unread_bytes or 0) > 2_000_000
+    shutil.rmtree(world.lake)
+    assert (world.look().unread_bytes or 0) > 2_000_000, "of a lake that begins"
+
+
+def test_a_stream_makes_the_note_forget(world: World) -> None:
+    lake = LakeState(Disk(str(world.lake)))
+    known_inputs.forget(lake, files=False)
+    known = read_known(lake)
+    assert known is not None
+    assert (len(known.files), known.is_at_rest, known.as_of) == (2, False, "")
+    known_inputs.forget(lake, files=True)
+    assert read_known(lake) == KnownInputs()
