@@ -25,13 +25,15 @@ class Layer(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Table:
     """`key` is unique in the table. `day_of` is the instant whose date is the partition; None for a small table that is
-    replaced as a whole."""
+    replaced as a whole. Within a file, rows are in the order of `order`, so that a query for few of its values reads
+    few pages."""
 
     layer: Layer
     name: str
     schema: StructType
     key: tuple[str, ...]
     day_of: str | None
+    order: str | None = None
 
     @property
     def path(self) -> str:
@@ -46,7 +48,9 @@ class Table:
 _SPAN: Final = ("topic", "topic_id", "span")
 _SURVEYED: Final = "taken_at"
 
-CONTROLLER_EVENTS: Final = Table(Layer.BRONZE, "controller_events", schemas.CONTROLLER_EVENTS, ("source", "id"), "time")
+CONTROLLER_EVENTS: Final = Table(
+    Layer.BRONZE, "controller_events", schemas.CONTROLLER_EVENTS, ("source", "id"), "time", order="type"
+)
 SURVEYS: Final = Table(Layer.BRONZE, "surveys", schemas.SURVEYS, ("survey_id",), _SURVEYED)
 ZNODE_SNAPSHOT: Final = Table(
     Layer.BRONZE,

@@ -42,6 +42,8 @@ from lethe.protocol.lake import IDENTITY, encode_identity, is_begun
 
 KEPT_COLUMN: Final = "kept"
 ROWS_PER_FILE: Final = 4_000_000
+ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
+"""A task reads whole row groups: a file of one would be read by one core."""
 SHOWN_NAMES: Final = 5
 _SOURCE_FILE: Final = "_source_file"
 EMPTY_PARTITION_FILE: Final = "_EMPTY"
@@ -195,7 +197,7 @@ class Lake(LakeState[FileSystem]):
             return StagedRows(self._spark, self._files, table, staging, path)
         staging, path = self._new_staging(table)
         rows = with_table_columns(table, frame.drop(KEPT_COLUMN)).columns
-        _write(frame.select(*rows, KEPT_COLUMN), staging, path, [KEPT_COLUMN, DAY])
+        _write(frame.select(*rows, KEPT_COLUMN), staging, path, [KEPT_COLUMN, DAY], table.order)
         return StagedRows(self._spark, self._files, table, staging, f"{path}/{KEPT_COLUMN}=true")
 
     def append(self, table: Table, frame: DataFrame) -> None:
@@ -252,7 +254,7 @@ class Lake(LakeState[FileSystem]):
 
     def _stage(self, table: Table, frame: DataFrame) -> tuple[Staging, str]:
         staging, path = self._new_staging(table)
-        _write(with_table_columns(table, frame), staging, path, [DAY] if table.is_partitioned else [])
+        _write(with_table_columns(table, frame), staging, path, [DAY] if table.is_partitioned else [], table.order)
         if self._files.exists(f"{path}/{DAY}=__HIVE_DEFAULT_PARTITION__"):
             staging.discard()
             raise ValueError(f"rows for {table.name} without a day")
@@ -298,8 +300,12 @@ class Lake(LakeState[FileSystem]):
         self._files.rename(temporary, path)
 
 
-def _write(frame: DataFrame, staging: Staging, path: str, partitions: list[str]) -> None:
-    writer = frame.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE)
+def _write(frame: DataFrame, staging: Staging, path: str, partitions: list[str], order: str | None = None) -> None:
+    if order is not None:
+        # Spark sorts by the partitions anyway.
+        frame = frame.sortWithinPartitions(*partitions, order)
+    options = {"maxRecordsPerFile": ROWS_PER_FILE, "parquet.block.size": ROW_GROUP_BYTES}
+    writer = frame.write.mode("overwrite").options(**options)
     try:
         (writer.partitionBy(*partitions) if partitions else writer).parquet(path)
     except (PySparkException, Py4JJavaError) as error:
