@@ -390,7 +390,7 @@ class Refused:
     def mode(self, _: str) -> Refused:
         return self
 
-    def option(self, *_: object) -> Refused:
+    def options(self, **_: object) -> Refused:
         return self
 
     def parquet(self, path: str) -> None:
