@@ -26,6 +26,7 @@ from lethe.pipeline.report.summary import is_limited_to_days
 from lethe.pipeline.report.trend_charts import Panel
 from lethe.pipeline.report.values import Report
 from lethe.pipeline.report.values_trends import Period, SurveyTrend, Trends
+from lethe.protocol.counting import counted
 
 WEEK: Final = 7
 
@@ -57,7 +58,7 @@ def _too_short(report: Report) -> str:
 def _unit(days_each: int) -> str:
     if days_each in (1, WEEK):
         return "day" if days_each == 1 else "week"
-    return f"{days_each} days"
+    return counted(days_each, "day")
 
 
 def _panel(panel: Panel) -> Markup:
@@ -142,7 +143,8 @@ def _of_bytes(period: Period) -> Sequence[CellContent]:
 def _journal(period: Period) -> Cell:
     if not period.days_recorded:
         return Cell(badge("none", "quiet"), 0)
-    return Cell("read" if period.days == 1 else f"{period.days_recorded} of {period.days} days", period.days_recorded)
+    of_several = f"{period.days_recorded} of {counted(period.days, 'day')}"
+    return Cell("read" if period.days == 1 else of_several, period.days_recorded)
 
 
 def _surveys(surveys: SurveyTrend) -> CellContent:

@@ -264,8 +264,8 @@ LONG: Final = 20_000_100
 def test_of_a_long_line_it_is_not_said_that_it_is_no_json(spark: SparkSession, end: str, reason: str) -> None:
     entry = JournalEntry("a-1", "/lethe/controller/1", 0, EventRecord(EventRecordType.BROKER, "broker/1", {}))
     begin, _, _ = encode(entry).decode().partition('"data":')
-    text = F.concat(F.lit(f'{begin}"data":{{"x":"'), F.repeat(F.lit("a"), LONG), F.lit(end))
-    read = bronze_events.parse(spark.range(1).select(text.alias("value"), F.lit("f").alias("file")))
+    line = f'{begin}"data":{{"x":"{"a" * LONG}{end}'
+    read = bronze_events.parse(spark.createDataFrame([(line, "f")], "value string, file string"))
     (row,) = read.select("reason", "detail", "id").collect()
     assert (row.reason, row.id) == (reason, None)
     assert len(row.detail) < 300
