@@ -175,8 +175,8 @@ def on_superseded_read(step: StepContext, task: SupersededRead, outcomes: Sequen
             _give_up(step, task.key, task.rows, f"reading {path}: {error.name}")
             return
     outcome, *found_topics = outcomes
-    there = [name for name, found in zip(topics, found_topics, strict=True) if isinstance(found, Present)]
-    rows = _only_of(there, task.rows)
+    gone = frozenset(name for name, found in zip(topics, found_topics, strict=True) if not isinstance(found, Present))
+    rows = _without(gone, task.rows) if gone else task.rows
     if not rows.targets:
         step.do(AnswerAlterReassignments(task.key, rows))
         return
@@ -192,10 +192,10 @@ def on_superseded_read(step: StepContext, task: SupersededRead, outcomes: Sequen
         step.write([(write_requested(left, outcome.stat.version),)], SupersededRemoved(task.key, rows))
 
 
-def _only_of(topics: Sequence[str], rows: AlteredRows) -> AlteredRows:
-    """Return the rows with the targets of other topics refused: their znodes are gone."""
-    kept = tuple(target for target in rows.targets if target.topic_partition.topic in topics)
-    gone = {each.topic_partition: NO_PARTITION for each in rows.targets if each.topic_partition.topic not in topics}
+def _without(topics: frozenset[str], rows: AlteredRows) -> AlteredRows:
+    """Return the rows with the targets of these topics refused: their znodes are gone."""
+    kept = tuple(target for target in rows.targets if target.topic_partition.topic not in topics)
+    gone = {each.topic_partition: NO_PARTITION for each in rows.targets if each.topic_partition.topic in topics}
     return AlteredRows(kept, {**rows.refused, **gone})
 
 
