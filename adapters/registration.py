@@ -65,7 +65,7 @@ class Patience:
         self._connections, self._until_s = self._session.connections, self._now_s() + self.seconds
 
     def is_over(self) -> bool:
-        """Return whether the other process lives, as far as can be told."""
+        """Return True once the wait is over: whoever owns it has a session that is kept alive."""
         if self._session.connections != self._connections:
             self._begin()
         return self._now_s() >= self._until_s
