@@ -3,7 +3,8 @@
     topic                   multis
     ----------------------  -------------------------------------------------------------------------------
     fits into one multi     partitions, topic, configuration, marker: a crash leaves all of them or none
-    too large for one       partitions in several multis, then one with topic, configuration and marker
+    too large for one       partitions in several multis, then one with topic, configuration and marker;
+                            bytes bound a multi too, since ZooKeeper keeps its last 500 in memory
 
 After a crash between these multis the topic's partitions have no state. Any controller, Kafka's too, can delete such a
 topic. If ZooKeeper's znodes differ from memory (a half-deleted topic, a missing configuration), the tree is searched
@@ -62,7 +63,7 @@ from lethe.protocol.zookeeper.operations import (
     ReadOutcome,
     read_error,
 )
-from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import DEFAULT_MAX_BYTES, GroupFailed, GroupOutcome, group_bytes
 
 GROUPS_AT_ONCE: Final = 4
 """Size of a slice, in full groups."""
@@ -146,8 +147,10 @@ def _write_removals(step: StepContext, chosen: list[_TopicRemoval], *, searched:
     parts: list[int] = []
     follows: list[tuple[Operation, ...]] = []
     for _, inner, last in chosen:
-        fits = not inner or len(inner) + len(last) <= limit
-        mine = [(*inner, *last)] if fits else list(_chunks(inner, limit))
+        whole = (*inner, *last)
+        room = min(limit, DEFAULT_MAX_BYTES * len(whole) // group_bytes(whole))
+        fits = not inner or len(whole) <= room
+        mine = [whole] if fits else list(_chunks(inner, max(1, room)))
         groups.extend(mine)
         parts.append(len(mine))
         follows.append(() if fits else last)

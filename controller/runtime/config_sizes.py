@@ -8,9 +8,6 @@ from lethe.adapters.properties import MAX_INT, Property, PropertyKind
 from lethe.controller.core.config import DEFAULT_OPERATIONS_PER_GROUP, DEFAULT_PARTITIONS_PER_SLICE
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 
-MAX_OPERATIONS_PER_GROUP: Final = 3_000
-"""So many deletes of a topic with the longest name fit `jute.maxbuffer`, ZooKeeper's limit of one mebibyte."""
-
 PARTITIONS_PER_SLICE: Final = "lethe.partitions.per.slice"
 OPERATIONS_PER_GROUP: Final = "lethe.removal.operations.per.group"
 REQUEST_MAX_BYTES: Final = "lethe.broker.request.max.bytes"
@@ -40,10 +37,10 @@ SIZES: Final = (
         OPERATIONS_PER_GROUP,
         PropertyKind.INTEGER,
         str(DEFAULT_OPERATIONS_PER_GROUP),
-        "How many znodes of a topic the controller deletes at most in one transaction. A topic that has more is "
-        "removed in several, its own znode in the last. Lower it with ZooKeeper's `jute.maxbuffer`.",
+        "How many znodes of a topic the controller deletes at most in one transaction, which has at most 24 kB, too: "
+        "some 300 znodes. A topic that has more is removed in several, its own znode in the last.",
         unit="operations",
         minimum=1,
-        maximum=MAX_OPERATIONS_PER_GROUP,
+        maximum=DEFAULT_OPERATIONS_PER_GROUP,
     ),
 )

@@ -278,10 +278,10 @@ class MultiPlan:
 
 def operation_bytes(operation: Operation) -> int:
     """Return the largest size of the operation in a multi request, without a chroot."""
-    return _group_bytes((operation,))
+    return group_bytes((operation,))
 
 
-def _group_bytes(group: Group) -> int:
+def group_bytes(group: Group) -> int:
     """Return the sum of `operation_bytes`. The groups of large deletions have deletes only, which need no loop."""
     if len(group) > 2 and _WITHOUT_DATA.issuperset(map(type, group)):
         return _OPERATION_BYTES * len(group) + _utf8_length("".join(map(_PATH, group)))
@@ -301,4 +301,4 @@ def _utf8_length(text: str) -> int:
 def _size(number: int, group: Group) -> int:
     if not group:
         raise ValueError(f"group {number} has no operations")
-    return _group_bytes(group)
+    return group_bytes(group)

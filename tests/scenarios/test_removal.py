@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from lethe.controller.core.context import Role
@@ -12,7 +14,8 @@ from lethe.controller.core.slices import SLICES_AT_ONCE
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, GetChildren, SetData, ZkError
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, GetChildren, Operation, SetData, ZkError
+from lethe.protocol.zookeeper.packing import group_bytes
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, is_gone, led, role, with_topic
 from tests.scenarios.test_pause import pause, resume
@@ -52,6 +55,47 @@ def with_slices(slices: int) -> tuple[OneController, list[str]]:
 def phases(world: OneController, name: str) -> list[object]:
     told = world.recorded(EventRecordType.DELETION_PHASE)
     return [record.data["phase"] for record in told if record.subject == f"topic/{name}"]
+
+
+def removal_groups(world: OneController) -> Callable[[], list[list[tuple[Operation, ...]]]]:
+    """Return a reader of the groups of each write in the background from now on."""
+    writes: list[list[tuple[Operation, ...]]] = []
+
+    def note(effect: ReadZnodes | WriteZnodes) -> None:
+        if isinstance(effect, WriteZnodes) and effect.in_background:
+            writes.append(list(effect.groups))
+
+    world.meanwhile = note
+    return lambda: writes
+
+
+@pytest.mark.parametrize("letters, partitions, multis", [(10, 200, 1), (10, 240, 3), (249, 38, 1), (249, 50, 3)])
+def test_a_multi_of_a_removal_has_24_kb_at_most(letters: int, partitions: int, multis: int) -> None:
+    """ZooKeeper keeps its last 500 in memory, however long the topics' names are (docs/decisions/0059)."""
+    name = "t" * letters
+    world = with_topic(cluster(), name, *[(1, 2)] * partitions)
+    written = removal_groups(world)
+    world.mark(name)
+    world.run()
+    assert is_gone(world, name)
+    groups = [group for write in written() for group in write]
+    assert len(groups) == multis
+    assert max(map(group_bytes, groups)) <= 24 * 1024 * 1.01, "multis are cut by the mean length of the paths"
+    assert sum(map(len, groups)) == 2 * partitions + 4
+
+
+def test_a_slice_is_small_enough_to_leave_zookeeper_time_for_others() -> None:
+    world = cluster()
+    names = [f"t{number}" for number in range(400)]
+    for name in names:
+        world.create_topic(name, *[(1, 2)] * 10)
+    world.run()
+    written = removal_groups(world)
+    world.write(*(Create(paths.delete_topic(name), None) for name in names))
+    world.run()
+    assert all(is_gone(world, name) for name in names)
+    sizes = [sum(map(len, write)) for write in written()]
+    assert (max(sizes), len(sizes)) == (3_216, 3)
 
 
 def test_leaders_are_elected_while_znodes_are_removed() -> None:

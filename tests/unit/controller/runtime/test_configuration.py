@@ -7,14 +7,10 @@ from pathlib import Path
 import pytest
 
 from lethe.adapters.properties import ConfigError
-from lethe.controller.core.config import Takeover
-from lethe.controller.runtime.config_sizes import MAX_OPERATIONS_PER_GROUP
+from lethe.controller.core.config import DEFAULT_OPERATIONS_PER_GROUP, Takeover
 from lethe.controller.runtime.configuration import ControllerConfig, load_controller_config
 from lethe.controller.runtime.configured import core_config
 from lethe.protocol.deletion_grace import GraceRule
-from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Check, Delete
-from lethe.protocol.zookeeper.packing import MultiPlan
 
 
 def load(lines: str, tmp_path: Path) -> ControllerConfig:
@@ -57,15 +53,8 @@ def test_sizes_of_slices_and_removals_reach_the_core(tmp_path: Path) -> None:
     assert (small.partitions_per_slice, small.max_operations_per_group) == (3, 6)
 
 
-def test_the_largest_removal_of_a_topic_with_the_longest_name_fits_a_request() -> None:
-    deletes = tuple(Delete(paths.partition_state("t" * 249, 900_000 + n)) for n in range(MAX_OPERATIONS_PER_GROUP))
-    fence = Check(paths.controller_epoch(), 1)
-    assert MultiPlan([deletes], fence).refusals == ()
-    assert len(MultiPlan([deletes + deletes[: MAX_OPERATIONS_PER_GROUP // 8]], fence).refusals) == 1
-
-
-@pytest.mark.parametrize("value", ["0", str(MAX_OPERATIONS_PER_GROUP + 1)])
-def test_a_removal_that_no_request_may_hold_is_refused(value: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", ["0", str(DEFAULT_OPERATIONS_PER_GROUP + 1)])
+def test_a_size_of_removals_out_of_range_is_refused(value: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"lethe\.removal\.operations\.per\.group"):
         load(f"lethe.removal.operations.per.group={value}", tmp_path)
 
