@@ -3,11 +3,11 @@
 Theory of operation. ZooKeeper carries the requests of all sessions out in one order, and writes are forced to the disk
 before anything behind them is answered. So a client that sends many multis at once delays the brokers' pings. A
 session's multis of plans share one window, which opens by one after a whole window of quick answers and closes to the
-half after a slow one. What was sent before it closed says nothing of what the smaller window does, so it closes no
-further:
+half after a slow one. What was sent before it closed says nothing of what the smaller window does, so it neither opens
+nor closes it:
 
     window 10   multis 1 to 10 are sent; 1 takes 900 ms      window 5, at once
-                multis 2 to 10, sent before that, are slow   window 5
+                multis 2 to 10 were sent before that         window 5
                 multi 11 takes 600 ms                        window 2
                 multis 12 and 13 take 80 ms                  window 3
 
@@ -52,11 +52,11 @@ class WriteWindow:
     def settle(self, number: int, latency_ms: float | None) -> None:
         """Take the latency of the multi with that number from `send`; None if it has no answer."""
         self.unanswered -= 1
-        if latency_ms is None:
+        if latency_ms is None or number <= self._closed_at:
             return
         if latency_ms > self._target_ms:
             self._quick = 0
-            if number > self._closed_at and self.size > 1:
+            if self.size > 1:
                 self.size = max(1, self.size // 2)
                 self._closed_at = self._sent
                 self.closed += 1

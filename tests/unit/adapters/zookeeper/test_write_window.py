@@ -27,6 +27,15 @@ def test_a_whole_window_of_quick_answers_opens_it_by_one() -> None:
         assert window.size == expected
 
 
+def test_quick_answers_to_what_was_sent_before_it_closed_do_not_open_it() -> None:
+    window = WriteWindow(10, 200)
+    first = [window.send() for _ in range(10)]
+    window.settle(first[0], SLOW)
+    for number in first[1:]:
+        window.settle(number, QUICK)
+    assert window.size == 5
+
+
 def test_a_slow_answer_starts_the_count_of_quick_ones_anew() -> None:
     window = WriteWindow(4, 200)
     numbers = [window.send() for _ in range(3)]
