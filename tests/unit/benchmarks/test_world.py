@@ -6,7 +6,10 @@ import contextlib
 import functools
 import io
 import json
+import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any, Final
 
 import pytest
 
@@ -16,10 +19,50 @@ from benchmarks.world.__main__ import main, merged
 from benchmarks.world.measure import PARTS, Cost, measure
 from benchmarks.world.plan import QUICK, Size
 
+CORE: Final = "controller/core/"
+
 
 @functools.cache
 def costs(size: Size) -> dict[str, Cost]:
     return {cost.phase: cost for part in PARTS for cost in measure(size, part)}
+
+
+def executed_instructions(size: Size, part: str) -> int:
+    """How many instructions of the core's Python code a part's phases execute."""
+    count = 0
+
+    def in_core(_frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal count
+        count += event == "opcode"
+        return in_core
+
+    def on_call(frame: FrameType, _event: str, _argument: object) -> Any:
+        if CORE not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return in_core
+
+    before = sys.gettrace()
+    sys.settrace(on_call)
+    try:
+        measure(size, part)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    "large, small",
+    [
+        pytest.param(Size(40, 3, 400), Size(40, 3, 40), id="brokers"),
+        pytest.param(Size(400, 3, 4), Size(40, 3, 4), id="topics"),
+        pytest.param(Size(4, 300, 4), Size(4, 30, 4), id="partitions of a topic"),
+    ],
+)
+def test_the_cores_work_grows_no_faster_than_the_axis(large: Size, small: Size, part: str) -> None:
+    """A list of all brokers for each topic and answer is work that shows in no effect."""
+    assert executed_instructions(large, part) <= 10 * executed_instructions(small, part)
 
 
 @pytest.mark.parametrize(
