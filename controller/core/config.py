@@ -94,7 +94,7 @@ class CoreConfig:
     leader_imbalance_check_interval_ms: int = 300_000
     leader_imbalance_per_broker_percentage: int = 10
     max_operations_per_group: int = DEFAULT_OPERATIONS_PER_GROUP
-    """A topic with more znodes than this, or 24 kB, is removed in several multis, its own znode in the last."""
+    """A topic with more znodes than this, or 24 KiB of deletes, is removed in several groups, its own znode last."""
     partitions_per_slice: int = DEFAULT_PARTITIONS_PER_SLICE
     """About how many partitions are created, or loaded and announced, at once: see `slices`."""
     takeover: Takeover = Takeover.NEVER

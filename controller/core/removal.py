@@ -3,8 +3,9 @@
     topic                   multis
     ----------------------  -------------------------------------------------------------------------------
     fits into one multi     partitions, topic, configuration, marker: a crash leaves all of them or none
-    too large for one       partitions in several multis, then one with topic, configuration and marker;
-                            bytes bound a multi too, since ZooKeeper keeps its last 500 in memory
+    too large for one       partitions in several multis, then one with topic, configuration and marker
+
+A multi is bounded by operations and by bytes, since ZooKeeper keeps its last 500 in memory.
 
 After a crash between these multis the topic's partitions have no state. Any controller, Kafka's too, can delete such a
 topic. If ZooKeeper's znodes differ from memory (a half-deleted topic, a missing configuration), the tree is searched
@@ -63,10 +64,10 @@ from lethe.protocol.zookeeper.operations import (
     ReadOutcome,
     read_error,
 )
-from lethe.protocol.zookeeper.packing import DEFAULT_MAX_BYTES, GroupFailed, GroupOutcome, group_bytes
+from lethe.protocol.zookeeper.packing import DEFAULT_MAX_BYTES, GroupFailed, GroupOutcome, group_bytes, operation_bytes
 
 GROUPS_AT_ONCE: Final = 4
-"""Size of a slice, in full groups."""
+"""Size of a slice, in times of the largest number of operations of a group. Bytes bind a group earlier."""
 
 # --- znodes from memory ---------------------------------------------------------------------------------------------
 
@@ -148,9 +149,8 @@ def _write_removals(step: StepContext, chosen: list[_TopicRemoval], *, searched:
     follows: list[tuple[Operation, ...]] = []
     for _, inner, last in chosen:
         whole = (*inner, *last)
-        room = min(limit, DEFAULT_MAX_BYTES * len(whole) // group_bytes(whole))
-        fits = not inner or len(whole) <= room
-        mine = [whole] if fits else list(_chunks(inner, max(1, room)))
+        fits = not inner or (len(whole) <= limit and group_bytes(whole) <= DEFAULT_MAX_BYTES)
+        mine = [whole] if fits else list(_chunks(inner, limit))
         groups.extend(mine)
         parts.append(len(mine))
         follows.append(() if fits else last)
@@ -172,8 +172,17 @@ def _roots(name: str) -> tuple[str, str, str]:
 
 
 def _chunks(operations: list[Operation], limit: int) -> Iterator[tuple[Operation, ...]]:
-    for start in range(0, len(operations), limit):
-        yield tuple(operations[start : start + limit])
+    """Cut them by number and bytes. A single one may have more bytes: others choose the names of strange znodes."""
+    chunk: list[Operation] = []
+    room = DEFAULT_MAX_BYTES
+    for operation in operations:
+        takes = operation_bytes(operation)
+        if chunk and (len(chunk) == limit or takes > room):
+            yield tuple(chunk)
+            chunk, room = [], DEFAULT_MAX_BYTES
+        chunk.append(operation)
+        room -= takes
+    yield tuple(chunk)
 
 
 def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence[GroupOutcome]) -> None:

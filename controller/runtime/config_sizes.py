@@ -37,8 +37,9 @@ SIZES: Final = (
         OPERATIONS_PER_GROUP,
         PropertyKind.INTEGER,
         str(DEFAULT_OPERATIONS_PER_GROUP),
-        "How many znodes of a topic the controller deletes at most in one transaction, which has at most 24 kB, too: "
-        "some 300 znodes. A topic that has more is removed in several, its own znode in the last.",
+        "A topic of so many znodes, and no more than 24 KiB of their paths, is removed as a whole or not at all: some "
+        "200 partitions with a name of ten letters. A larger one loses its partitions first, in groups of that size. "
+        "Small groups share transactions of up to 100 deletes.",
         unit="operations",
         minimum=1,
         maximum=DEFAULT_OPERATIONS_PER_GROUP,

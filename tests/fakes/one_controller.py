@@ -13,7 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lethe.controller.core import controller, events
-from lethe.controller.core.config import DEFAULT_PARTITIONS_PER_SLICE, CoreConfig, Takeover
+from lethe.controller.core.config import (
+    DEFAULT_OPERATIONS_PER_GROUP,
+    DEFAULT_PARTITIONS_PER_SLICE,
+    CoreConfig,
+    Takeover,
+)
 from lethe.controller.core.context import Context
 from lethe.controller.core.effects import (
     CloseChannel,
@@ -178,7 +183,7 @@ class OneController:
         ibp: InterBrokerProtocol = LATEST,
         delete_topic_enable: bool = True,
         auto_leader_rebalance_enable: bool = False,
-        max_operations_per_group: int = 800,
+        max_operations_per_group: int = DEFAULT_OPERATIONS_PER_GROUP,
         partitions_per_slice: int = DEFAULT_PARTITIONS_PER_SLICE,
         takeover: Takeover = Takeover.NEVER,
         endpoints: tuple[Endpoint, ...] = (),

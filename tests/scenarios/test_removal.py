@@ -14,8 +14,17 @@ from lethe.controller.core.slices import SLICES_AT_ONCE
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, GetChildren, Operation, SetData, ZkError
-from lethe.protocol.zookeeper.packing import group_bytes
+from lethe.protocol.zookeeper.operations import (
+    ANY_VERSION,
+    Check,
+    Create,
+    Delete,
+    GetChildren,
+    Operation,
+    SetData,
+    ZkError,
+)
+from lethe.protocol.zookeeper.packing import DEFAULT_MAX_BYTES, MultiPlan, PlannedMulti, group_bytes
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, is_gone, led, role, with_topic
 from tests.scenarios.test_pause import pause, resume
@@ -69,8 +78,13 @@ def removal_groups(world: OneController) -> Callable[[], list[list[tuple[Operati
     return lambda: writes
 
 
+def requests(groups: list[tuple[Operation, ...]]) -> list[PlannedMulti]:
+    plan = MultiPlan(groups, Check(paths.controller_epoch(), 1))
+    return list(iter(plan.next_multi, None))
+
+
 @pytest.mark.parametrize("letters, partitions, multis", [(10, 200, 1), (10, 240, 3), (249, 38, 1), (249, 50, 3)])
-def test_a_multi_of_a_removal_has_24_kb_at_most(letters: int, partitions: int, multis: int) -> None:
+def test_a_multi_of_a_removal_has_24_kib_at_most(letters: int, partitions: int, multis: int) -> None:
     """ZooKeeper keeps its last 500 in memory, however long the topics' names are (docs/decisions/0059)."""
     name = "t" * letters
     world = with_topic(cluster(), name, *[(1, 2)] * partitions)
@@ -78,15 +92,29 @@ def test_a_multi_of_a_removal_has_24_kb_at_most(letters: int, partitions: int, m
     world.mark(name)
     world.run()
     assert is_gone(world, name)
-    groups = [group for write in written() for group in write]
-    assert len(groups) == multis
-    assert max(map(group_bytes, groups)) <= 24 * 1024 * 1.01, "multis are cut by the mean length of the paths"
-    assert sum(map(len, groups)) == 2 * partitions + 4
+    sent = [multi for write in written() for multi in requests(write)]
+    assert len(sent) == multis
+    assert max(group_bytes(multi.operations[1:]) for multi in sent) <= DEFAULT_MAX_BYTES
+    assert sum(len(multi.operations) - 1 for multi in sent) == 2 * partitions + 4
 
 
-def test_a_slice_is_small_enough_to_leave_zookeeper_time_for_others() -> None:
-    world = cluster()
-    names = [f"t{number}" for number in range(400)]
+@pytest.mark.parametrize("letters, children, largest", [(250, 300, DEFAULT_MAX_BYTES), (60_000, 3, 60_100)])
+def test_strange_znodes_with_long_names_do_not_make_large_multis(letters: int, children: int, largest: int) -> None:
+    world = with_topic(cluster(), "orders", *[(1, 2)] * 300)
+    below = paths.topic_partition("orders", 0)
+    world.write(*(Create(f"{below}/{n:03}{'x' * letters}", None) for n in range(children)))
+    written = removal_groups(world)
+    world.mark("orders")
+    world.run()
+    assert is_gone(world, "orders")
+    searched = written()[-2]
+    assert sum("xxx" in operation.path for group in searched for operation in group) == children
+    assert max(map(group_bytes, searched)) <= largest
+
+
+def test_a_slice_has_a_bounded_number_of_deletes() -> None:
+    world = cluster(world=OneController(max_operations_per_group=100))
+    names = [f"t{number}" for number in range(50)]
     for name in names:
         world.create_topic(name, *[(1, 2)] * 10)
     world.run()
@@ -94,8 +122,7 @@ def test_a_slice_is_small_enough_to_leave_zookeeper_time_for_others() -> None:
     world.write(*(Create(paths.delete_topic(name), None) for name in names))
     world.run()
     assert all(is_gone(world, name) for name in names)
-    sizes = [sum(map(len, write)) for write in written()]
-    assert (max(sizes), len(sizes)) == (3_216, 3)
+    assert [sum(map(len, write)) for write in written()] == [408, 408, 384]
 
 
 def test_leaders_are_elected_while_znodes_are_removed() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from lethe.controller.core.config import DEFAULT_PARTITIONS_PER_SLICE
+from lethe.controller.core.config import DEFAULT_OPERATIONS_PER_GROUP, DEFAULT_PARTITIONS_PER_SLICE
 from lethe.protocol.deletion_grace import GraceRule
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
 from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
@@ -166,7 +166,7 @@ def draw(random: Random) -> Mix:
         delete_topic_enable=random.random() > 0.04,
         unclean=random.random() < 0.15,
         max_operations_per_multi=random.choice((500, 500, 10, 3)),
-        max_operations_per_group=random.choice((800, 800, 6, 3)),
+        max_operations_per_group=random.choice((DEFAULT_OPERATIONS_PER_GROUP, DEFAULT_OPERATIONS_PER_GROUP, 6, 3)),
         multis_in_flight=random.choice((1, 4)),
         max_request_bytes=DEFAULT_MAX_BYTES,
         partitions_per_slice=DEFAULT_PARTITIONS_PER_SLICE,
