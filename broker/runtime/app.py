@@ -16,7 +16,6 @@ import asyncio
 import base64
 import enum
 import functools
-import gc
 import logging
 import os
 import secrets
@@ -28,6 +27,7 @@ from typing import Final, TypeVar
 from lethe.adapters.clock import Clock, SystemClock
 from lethe.adapters.config_listeners import with_ports
 from lethe.adapters.descriptors import connections_that_fit
+from lethe.adapters.garbage_collection import collect_rarely
 from lethe.adapters.http import AddressUnavailable, HttpServer
 from lethe.adapters.http_serving import serve_configured
 from lethe.adapters.journal import Journal
@@ -79,8 +79,6 @@ from lethe.protocol.vocabulary import Broker, BrokerEpoch, Endpoint
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-GC_THRESHOLDS: Final = (50_000, 20, 50)
-"""A request about many partitions is many small values without cycles: Python's default looks for some all the time."""
 CHECKPOINT_INTERVAL_S: Final = 5.0
 """Kafka's `replica.high.watermark.checkpoint.interval.ms`."""
 _RELOADS: Final = (
@@ -373,7 +371,7 @@ class AgentApp:
 
 async def run(config: BrokerConfig) -> int:
     """Run an agent until SIGTERM or SIGINT; an ExitCode. Tunes the process's garbage collector."""
-    gc.set_threshold(*GC_THRESHOLDS)
+    collect_rarely()
     session_config = config.zookeeper.session()
     manager = service_manager(os.environ)
     return await AgentApp(config, lambda on_watch: open_session(session_config, on_watch), manager=manager).run()

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import enum
 import functools
-import gc
 import logging
 import os
 import socket
@@ -24,6 +23,7 @@ from dataclasses import replace
 from typing import Final
 
 from lethe.adapters.clock import Clock, SystemClock
+from lethe.adapters.garbage_collection import collect_rarely
 from lethe.adapters.http import AddressUnavailable, HttpServer
 from lethe.adapters.http_serving import serve_configured
 from lethe.adapters.journal import Journal
@@ -68,9 +68,6 @@ from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
 
-GC_THRESHOLDS: Final = (50_000, 20, 50)
-"""A step over a large cluster makes millions of small values without cycles. With Python's default of 700 the collector
-takes a third of the time."""
 SWITCH_INTERVAL_S: Final = 0.001
 """How long a computing thread keeps the GIL while another waits. The event loop needs the GIL briefly for each piece of
 a large request. Python's default of 5 ms delays it behind a step on one thread and the encoding on another."""
@@ -368,7 +365,7 @@ def application(
 async def run(config: ControllerConfig) -> int:
     """Run a controller until SIGTERM or SIGINT, and return an ExitCode. Sets gc thresholds and the switch interval of
     the process."""
-    gc.set_threshold(*GC_THRESHOLDS)
+    collect_rarely()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         app = application(config, manager=service_manager(os.environ))
