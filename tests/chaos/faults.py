@@ -3,9 +3,7 @@
 At most one ZooKeeper server, one Kafka broker and two agents are down or paused at a time, so that the cluster can go
 on. A fault whose candidates are all busy waits for one, and is skipped after `WAIT_S`, which the record says.
 
-The first controller and the first agent are spared: a SIGKILL of one process hits another of its class, and the active
-controller is paused instead where it is the spared one. The record then says SIGSTOP. SIGKILL of all controllers kills
-the spared one, too.
+Two processes are spared: see `SPARED_ARE`.
 """
 
 from __future__ import annotations
@@ -36,7 +34,12 @@ SPARED_PAUSE_S: Final = 2 * SESSION_TIMEOUT_MS / 1000
 """Long enough for the loss of its session."""
 MOST_DOWN: Final = {"zookeeper": 1, "kafka": 1, "agent": 2, "controller": 3}
 SPARED: Final = frozenset({f"controller {CONTROLLER_IDS[0]}", f"broker {AGENT_IDS[0]}"})
-"""Not killed alone, so that their growth over a long life can be seen."""
+SPARED_ARE: Final = (
+    f"no SIGKILL of one process hits {' or '.join(sorted(SPARED, reverse=True))}, so that growth is measured over a "
+    "long life: it hits another of its class or, where that cannot be, becomes a SIGSTOP and is counted as one; "
+    "SIGKILL of all controllers spares none"
+)
+"""For reports."""
 _MODES: Final = {Harm.STALL: Mode.STALL, Harm.DELAY: Mode.DELAY, Harm.REFUSE: Mode.REFUSE}
 Victim = Member | Server
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from tests.chaos.checker import PLACES, RESIDUE, UNSEEN, Finding
 from tests.chaos.control import Failover, Unavailability, unavailability
 from tests.chaos.exercised import EXERCISES
+from tests.chaos.faults import SPARED_ARE
 from tests.chaos.history import History
 from tests.chaos.schedule import EVERY_KIND_MINUTES, WEIGHTS, PlannedFault, Target, label
 from tests.chaos.vitals import LEAST_S, Growth
@@ -19,9 +20,6 @@ MIB: Final = 1 << 20
 AGAIN: Final = "made again under their name"
 WORK_MINUTES: Final = 2.0
 """A run of this length must have seen each kind of work, and a failover."""
-SPARED_ARE: Final = (
-    "controller 1001 is killed with all others only, and agent 1 never: the growth of processes is measured over a life"
-)
 LEAST_PLANNED: Final = 2
 """A short run must have performed the kinds of faults of which it has so many: of one alone, nobody may be hit."""
 
