@@ -76,6 +76,8 @@ class Faults:
     performed: list[PerformedFault] = field(default_factory=list)
     down: dict[str, str] = field(default_factory=dict)
     """Names of processes that are killed or paused now, with their class."""
+    failed_starts: list[str] = field(default_factory=list)
+    """Lethe's own processes that did not come up in `STARTS` tries, ended or not."""
 
     async def run(self, schedule: Sequence[PlannedFault]) -> None:
         """Perform the schedule, and return when every fault is over and every process is up."""
@@ -210,6 +212,8 @@ class Faults:
                 if not victim.process.is_running:
                     self.cluster.ended.append(f"{victim.name} while it started: {str(problem).splitlines()[0]}")
                 if attempt == STARTS - 1:
+                    if any(victim is each for each in self.cluster.daemons):
+                        self.failed_starts.append(str(problem).splitlines()[0].removesuffix(":"))
                     raise
 
     async def restart_ended(self) -> None:

@@ -56,6 +56,9 @@ class Report:
     ended: list[str] = field(default_factory=list)
     failovers: list[Failover] = field(default_factory=list)
     unended: list[str] = field(default_factory=list)
+    """Faults of the active controller after which control was not seen to come back."""
+    failed_starts: list[str] = field(default_factory=list)
+    """Lethe's own processes that did not come up after a fault."""
     growth_unseen: list[str] = field(default_factory=list)
     """Processes without a life that is long enough."""
     growth: list[Growth] = field(default_factory=list)
@@ -75,6 +78,12 @@ class Report:
     @property
     def unavailability(self) -> Unavailability:
         return unavailability(self.failovers)
+
+    def judge(self) -> None:
+        """Make violations of what the figures say, once all are known."""
+        self.violations += [f"the run had no {what}, so it proves nothing" for what in self.untried()]
+        self.violations += [f"a process of Lethe's did not come up again: {each}" for each in self.failed_starts]
+        self.violations += [f"control was not seen to come back after {each}" for each in self.unended]
 
     def untried(self) -> list[str]:
         """Name what a run has to have done before its silence means anything.

@@ -102,7 +102,7 @@ class _Performance:
         self.report.unended = self.control.unended()
         self.report.scans = self.disks.scans
         self.report.ended = self.cluster.ended
-        self.report.violations += [f"the run had no {what}, so it proves nothing" for what in self.report.untried()]
+        self.report.judge()
 
     async def _supervise(self) -> None:
         """Start again what ends by itself, as systemd would."""
@@ -128,7 +128,7 @@ class _Performance:
     # --- the end --------------------------------------------------------------------------------------------------
 
     async def _settle(self) -> None:
-        """Look until nothing is wrong, or the limit is over; what is wrong then is the verdict."""
+        """Look until nothing is wrong and control is back, or the limit is over; what is wrong then is the verdict."""
         began = time.monotonic()
         problem = "nothing was seen"
         history, verdict = History(), Verdict()
@@ -139,13 +139,15 @@ class _Performance:
                 problem = ""
             except (ReadFailed, OSError, Unreadable) as unseen:
                 problem = f"the cluster is unseen: {type(unseen).__name__}: {unseen}"
-            if not problem and not verdict.findings:
+            without_control = self.control.unended()
+            if not problem and not verdict.findings and not without_control:
                 self.report.settled_s = round(time.monotonic() - began, 1)
                 break
             if time.monotonic() - began > SETTLE_LIMIT_S:
                 break
-            found = problem or f"{len(verdict.findings)} findings, such as {verdict.findings[0].text}"
-            self.run.say(f"settling for {time.monotonic() - began:.0f} s: {found}")
+            wrong = [problem] if problem else [each.text for each in verdict.findings]
+            wrong += [f"no control seen since {each}" for each in without_control]
+            self.run.say(f"settling for {time.monotonic() - began:.0f} s: {len(wrong)} findings, such as {wrong[0]}")
             await asyncio.sleep(LOOK_S)
         if problem:
             verdict.findings += [Finding(UNSEEN, place, problem) for place in PLACES]
@@ -192,6 +194,7 @@ class _Performance:
 
     def _tell_faults(self) -> None:
         report = self.report
+        report.failed_starts = self.faults.failed_starts
         report.faults = self.faults.by_label()
         report.skipped = sum(each.skipped is not None for each in self.faults.performed)
         report.performed = [_as_line(each) for each in self.faults.performed]

@@ -12,20 +12,21 @@ import pytest
 
 from lethe.cluster.daemons import DaemonFailed, Member
 from lethe.cluster.process import ChildProcess
-from tests.chaos.cluster import AGENT_IDS, CONTROLLER_IDS, ChaosCluster
+from tests.chaos.cluster import AGENT_IDS, CONTROLLER_IDS, KAFKA_IDS, ChaosCluster
 from tests.chaos.control import ControlWatch
 from tests.chaos.faults import Faults
 from tests.chaos.schedule import Harm, PlannedFault, Target
 
 
 class Sleeper(Member):
-    """A process that only sleeps. `deaths` counts its ends; `fails` keeps it from starting again."""
+    """A process that only sleeps. `fails` keeps it from starting again, `hangs` from being ready."""
 
     def __init__(self, kind: str, number: int, directory: Path) -> None:
         process = ChildProcess(f"{kind} {number}", ["sleep", "600"], log_file=directory / f"{kind}-{number}.log")
         super().__init__(number, directory, process)
         self.pids: list[int | None] = []
         self.fails = False
+        self.hangs = False
 
     def write_configuration(self) -> None:
         self.fails_now()
@@ -39,17 +40,25 @@ class Sleeper(Member):
         self.pids.append(self.pid)
 
     async def is_ready(self) -> bool:
-        return self.is_running
+        return self.is_running and not self.hangs
 
 
 class Setting:
-    """Three controllers, of which 1001 is active, and five agents."""
+    """Three controllers, of which 1001 is active, five agents and two Kafka brokers."""
 
     def __init__(self, directory: Path) -> None:
         self.controllers = {number: Sleeper("controller", number, directory) for number in CONTROLLER_IDS}
         self.agents = {number: Sleeper("broker", number, directory) for number in AGENT_IDS}
-        self.members: Mapping[int, Sleeper] = {**self.controllers, **self.agents}
-        stand_in = SimpleNamespace(controllers=self.controllers, agents=self.agents, set_aside=[], ended=[])
+        self.kafka = {number: Sleeper("broker", number, directory) for number in KAFKA_IDS}
+        self.members: Mapping[int, Sleeper] = {**self.controllers, **self.agents, **self.kafka}
+        stand_in = SimpleNamespace(
+            controllers=self.controllers,
+            agents=self.agents,
+            kafka=self.kafka,
+            daemons=(*self.controllers.values(), *self.agents.values()),
+            set_aside=[],
+            ended=[],
+        )
         cluster = cast(ChaosCluster, stand_in)
         self.control = ControlWatch(cluster, lambda: 0.0, holder=CONTROLLER_IDS[0], epoch=1)
         self.faults = Faults(cluster, self.control, asyncio.get_running_loop().time)
@@ -107,6 +116,22 @@ async def test_a_fault_with_a_problem_is_not_performed(setting: Setting) -> None
     assert record.problem is not None
     assert "does not start" in record.problem
     assert setting.faults.by_label() == {}
+
+
+@pytest.mark.parametrize(
+    "target, victim, is_lethe",
+    [(Target.CONTROLLER, 1002, True), (Target.AGENT, 2, True), (Target.KAFKA, KAFKA_IDS[0], False)],
+)
+async def test_a_process_of_lethe_that_runs_and_is_never_ready_is_a_failed_start(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, target: Target, victim: int, is_lethe: bool
+) -> None:
+    monkeypatch.setattr("tests.chaos.faults.START_LIMIT_S", 0.0)
+    setting.members[victim].hangs = True
+    await setting.hit(target, Harm.KILL)
+    assert setting.members[victim].is_running
+    assert [each.problem is not None for each in setting.faults.performed] == [True]
+    name = setting.members[victim].name
+    assert [each.startswith(f"{name} is not ready") for each in setting.faults.failed_starts] == [True] * is_lethe
 
 
 async def test_where_nobody_can_be_hit_the_fault_is_skipped(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,21 @@ def test_a_run_that_did_nothing_is_told_apart() -> None:
     assert len(Report(7, 1, "3.9.1").untried()) == 5
 
 
+DONE: Mapping[str, Any] = {
+    "faults": {"SIGKILL an agent": 1},
+    "topics": {"created": 3, "deleted": 1},
+    "records": 1,
+    "scans": 1,
+}
+"""What the silence of a run of a minute needs."""
+
+
+def test_a_run_that_did_what_it_must_has_no_violation() -> None:
+    report = Report(7, 1, "3.9.1", **DONE)
+    report.judge()
+    assert report.passed
+
+
 WORK = {"created": 3, "deleted": 2, AGAIN: 1, "expansions": 1, "partitions moved": 1}
 
 
@@ -125,12 +140,21 @@ def test_a_place_that_was_not_seen_has_no_residue_of_zero() -> None:
 
 
 def test_a_pass_names_what_was_left_out_and_a_failover_without_an_end() -> None:
-    text = Report(
-        7, 10, "3.9.1", left_out=["full disks: no root"], unended=["SIGKILL of controller 1 at 9 s"]
-    ).as_text()
-    assert "residue 0, but for what is left out" in text
+    assert "residue 0, but for what is left out" in Report(7, 10, "3.9.1", left_out=["full disks: no root"]).as_text()
+    text = Report(7, 10, "3.9.1", unended=["SIGKILL of controller 1 at 9 s"]).as_text()
     assert "no failover was seen to end: 1" in text
     assert "SIGKILL of controller 1 at 9 s" in text
+
+
+@pytest.mark.parametrize(
+    "problem", [{"failed_starts": ["broker 2 is not ready"]}, {"unended": ["SIGKILL of controller 1 at 9 s"]}]
+)
+def test_a_failed_start_and_control_that_stays_away_fail_a_run(problem: Mapping[str, Any]) -> None:
+    report = Report(7, 1, "3.9.1", **DONE, **problem)
+    report.judge()
+    (violation,) = report.violations
+    assert violation.endswith(next(iter(problem.values()))[0])
+    assert not report.passed
 
 
 def test_a_version_that_is_none_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
