@@ -14,10 +14,12 @@ from tests.chaos.exercised import EXERCISES
 from tests.chaos.faults import SPARED_ARE
 from tests.chaos.history import History
 from tests.chaos.schedule import EVERY_KIND_MINUTES, WEIGHTS, PlannedFault, Target, label
-from tests.chaos.vitals import LEAST_S, Growth
+from tests.chaos.vitals import LEAST_S, Growth, overgrown
 
 MIB: Final = 1 << 20
 AGAIN: Final = "made again under their name"
+GROWING: Final = ("controller", "broker")
+"""Kinds of processes whose growth a run of `EVERY_KIND_MINUTES` must have seen."""
 WORK_MINUTES: Final = 2.0
 """A run of this length must have seen each kind of work, and a failover."""
 LEAST_PLANNED: Final = 2
@@ -82,8 +84,14 @@ class Report:
     def judge(self) -> None:
         """Make violations of what the figures say, once all are known."""
         self.violations += [f"the run had no {what}, so it proves nothing" for what in self.untried()]
+        for grown in self.growth:
+            self.violations += overgrown(grown, self._created_within(grown.seconds))
         self.violations += [f"a process of Lethe's did not come up again: {each}" for each in self.failed_starts]
         self.violations += [f"control was not seen to come back after {each}" for each in self.unended]
+
+    def _created_within(self, seconds: float) -> float:
+        """Return the number of topics that are created in so many seconds of the run, on average."""
+        return self.topics.get("created", 0) * min(1.0, seconds / max(60 * self.minutes, 1.0))
 
     def untried(self) -> list[str]:
         """Name what a run has to have done before its silence means anything.
@@ -99,6 +107,9 @@ class Report:
                 "failover": len(self.failovers),
             }
             counts |= {what: self.exercised.get(what) for what in EXERCISES}
+        if self.minutes >= EVERY_KIND_MINUTES:
+            kinds = Counter(each.name.split()[0] for each in self.growth)
+            counts |= {f"life of {LEAST_S:g} s of a {kind}, to see its growth": kinds[kind] for kind in GROWING}
         counts |= {what: self.faults.get(what) for what in self.demanded}
         return [what for what, count in counts.items() if not count]
 

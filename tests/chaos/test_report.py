@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from lethe.cluster.daemons import BrokerDaemon, ControllerDaemon
 from tests.chaos.__main__ import main
 from tests.chaos.checker import RESIDUE, UNSEEN, Finding
 from tests.chaos.control import Failover, unavailability
 from tests.chaos.exercised import EXERCISES
-from tests.chaos.report import AGAIN, Report, demanded_kinds
-from tests.chaos.schedule import EVERY_KIND_MINUTES, WEIGHTS, draw, label
-from tests.chaos.vitals import Life, Sample, growths, look, unmeasured
+from tests.chaos.report import AGAIN, GROWING, Report, demanded_kinds
+from tests.chaos.schedule import EVERY_KIND_MINUTES, WEIGHTS, Harm, Target, draw, label
+from tests.chaos.vitals import LEAST_S, Growth, Life, Sample, growths, look, unmeasured
 
 LEFT = Finding(RESIDUE, "disks", "what was found")
 
@@ -54,6 +55,61 @@ def test_the_growth_of_a_short_life_is_unseen() -> None:
     assert growths([short]) == []
     text = Report(7, 10, "3.9.1", growth_unseen=unmeasured([short])).as_text()
     assert "unseen, since no life had 80 s: broker 1" in text
+
+
+FEW = Sample(4096, 1, 1)
+SEED_60 = (
+    Growth("broker 1", 1818.2, Sample(75710464, 27, 10), Sample(7340032, 0, 0)),
+    Growth("broker 2", 326.4, Sample(69787648, 28, 10), Sample(1392640, -1, 0)),
+    Growth("broker 3", 342.4, Sample(70131712, 27, 10), Sample(2072576, 0, 0)),
+    Growth("broker 4", 262.3, Sample(69894144, 28, 10), Sample(1576960, 1, 0)),
+    Growth("broker 5", 144.4, Sample(69210112, 27, 10), Sample(1171456, 0, 0)),
+    Growth("controller 1001", 386.4, Sample(81747968, 31, 8), Sample(7233536, 10, 1)),
+    Growth("controller 1002", 146.2, Sample(77099008, 30, 8), Sample(1114112, 9, 0)),
+    Growth("controller 1003", 168.2, Sample(78323712, 27, 8), Sample(2461696, -2, 0)),
+)
+"""Of a run of 30 minutes with 3,892 created topics, on 2026-11-27."""
+
+
+def grown(*processes: Growth) -> list[str]:
+    """Return what a run of 30 minutes with 3,892 topics has against this growth."""
+    report = Report(60, 30, "3.9.1", topics={"created": 3892}, growth=list(processes))
+    report.judge()
+    return [each for each in report.violations if "grew" in each]
+
+
+def test_the_growth_that_was_seen_so_far_is_within_the_limits() -> None:
+    assert grown(*SEED_60) == []
+
+
+@pytest.mark.parametrize(
+    "more, problem",
+    [
+        (Sample(30 << 20, 0, 0), "grew by 31,457,280 bytes of memory in 386 s with about 835 created topics"),
+        (Sample(0, 51, 0), "grew by 51 descriptors"),
+        (Sample(0, 0, 21), "grew by 21 threads"),
+    ],
+)
+def test_growth_above_a_limit_fails_a_run(more: Sample, problem: str) -> None:
+    last = Sample(100 << 20, 90, 30)
+    (violation,) = grown(*SEED_60, Growth("controller 1001", 386.4, last, more))
+    assert violation.startswith(f"controller 1001 {problem}")
+
+
+def test_a_longer_life_may_grow_more() -> None:
+    """30 MiB are too many in 386 s with 835 topics, and not in the whole run with 3,892."""
+    assert grown(Growth("controller 1001", 1818.2, FEW, Sample(30 << 20, 0, 0))) == []
+
+
+def test_growth_is_demanded_only_where_the_schedule_leaves_a_life_that_is_long_enough() -> None:
+    assert set(GROWING) == {ControllerDaemon.kind, BrokerDaemon.kind}
+    seconds = EVERY_KIND_MINUTES * 60
+    for seed in range(200):
+        kills = [
+            each.at_s for each in draw(seed, seconds) if (each.target, each.harm) == (Target.CONTROLLERS, Harm.KILL)
+        ]
+        lives = [after - before for before, after in itertools.pairwise([0.0, *kills, seconds])]
+        assert max(lives) > LEAST_S + 20, seed
 
 
 def test_a_look_at_this_process() -> None:
@@ -102,7 +158,7 @@ def test_a_run_that_did_what_it_must_has_no_violation() -> None:
 WORK = {"created": 3, "deleted": 2, AGAIN: 1, "expansions": 1, "partitions moved": 1}
 
 
-@pytest.mark.parametrize("lacking", [*WORK, *EXERCISES, "failover", "SIGSTOP an agent"])
+@pytest.mark.parametrize("lacking", [*WORK, *EXERCISES, *GROWING, "failover", "SIGSTOP an agent"])
 def test_each_kind_of_work_and_of_fault_counts(lacking: str) -> None:
     report = Report(
         7,
@@ -112,6 +168,7 @@ def test_each_kind_of_work_and_of_fault_counts(lacking: str) -> None:
         demanded=("SIGKILL an agent", "SIGSTOP an agent"),
         topics={**WORK, **({lacking: 0} if lacking in WORK else {})},
         exercised={what: int(what != lacking) for what in EXERCISES},
+        growth=[Growth(f"{kind} 1", 90, FEW, FEW) for kind in GROWING if kind != lacking],
         failovers=[] if lacking == "failover" else [failover(1.0)],
         records=1,
         scans=1,
