@@ -1,4 +1,5 @@
-"""`python -m tests.chaos`; exit code 0: no violation and residue 0, 1: something was found, 3: it cannot run here."""
+"""`python -m tests.chaos`; exit code 0: no violation and residue 0, 1: something was found, 3: it cannot run here,
+130: interrupted."""
 
 from __future__ import annotations
 
