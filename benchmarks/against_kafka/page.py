@@ -34,9 +34,7 @@ def page(found: Document) -> str:
             "",
             table(found),
             "",
-            METHOD.read_text()
-            .format(kafka=", ".join(_kafkas(found)), heap_mb=KAFKA_HEAP_MB, transactions=KEPT_TRANSACTIONS)
-            .strip(),
+            _method(found),
             "",
             NOTES.read_text().strip(),
             "",
