@@ -16,7 +16,7 @@ several rounds, figures are medians. Heap is in MB, latency in ms. A broker fail
 end of its session. `make bench BENCH="--workloads fifty,fifty-directories --runs 1"`."""
 _COLUMNS: Final = (
     *("rounds", "seconds", "processor", "ZooKeeper requests", "requests to agents", "MB", "ZooKeeper's heap"),
-    "bystander's median/p99/worst",
+    "bystander's median/p99/greatest (reads)",
 )
 _NOT_RUN: Final = ("Kafka", "Java")
 """Not shown among the versions: Lethe's controller runs alone."""
@@ -68,8 +68,13 @@ def _cells(row: results.PhaseMedians) -> list[str]:
         f"{row.control_requests:,.0f}",
         f"{row.control_bytes / 1e6:,.0f}",
         "–" if row.zookeeper_mb is None else f"+{row.zookeeper_mb:,.0f}",
-        "–" if row.bystander_ms is None else "/".join(f"{each:,.0f}" for each in row.bystander_ms),
+        "–" if row.bystander is None else _waits(row.bystander),
     ]
+
+
+def _waits(found: results.Waits) -> str:
+    p99 = "–" if found.p99_ms is None else f"{found.p99_ms:,.0f}"
+    return f"{found.median_ms:,.0f}/{p99}/{found.greatest_ms:,.0f} ({found.reads:,})"
 
 
 def _peaks(found: Document) -> str:

@@ -14,6 +14,7 @@ from benchmarks.provenance import MEASURED, told
 METHOD: Final = Path(__file__).with_name("method.md")
 NOTES: Final = Path(__file__).with_name("notes.md")
 LOAD: Final = "Load average at the ends of phases: {least:.1f} to {greatest:.1f}, the run's own processes counted."
+GREATEST: Final = "but the most memory and a bystander's greatest wait, which are the greatest of all rounds"
 NAMES: Final = {KAFKA: "Kafka", LETHE: "Lethe"}
 
 
@@ -44,7 +45,12 @@ def page(found: Document) -> str:
 
 def _method(found: Document) -> str:
     text = METHOD.read_text().strip()
-    return text.format(kafka=", ".join(_kafkas(found)), heap_mb=KAFKA_HEAP_MB, transactions=KEPT_TRANSACTIONS)
+    return text.format(
+        kafka=", ".join(_kafkas(found)),
+        heap_mb=KAFKA_HEAP_MB,
+        transactions=KEPT_TRANSACTIONS,
+        reads=results.READS_OF_A_P99,
+    )
 
 
 def _kafkas(found: Document) -> list[str]:
@@ -55,12 +61,13 @@ def _rounds(found: Document) -> str:
     """Say how many rounds each workload has, and which have fewer than are wanted."""
     each = {workload: results.rounds(found, workload) for workload in results.workloads(found)}
     if all(count == WANTED_ROUNDS for counts in each.values() for count in counts.values()):
-        return f"Figures are medians of {WANTED_ROUNDS} rounds (fastest–slowest)."
+        return f"Figures are medians of {WANTED_ROUNDS} rounds (fastest–slowest), {GREATEST}."
     told_of = "; ".join(
         f"{workload}: " + ", ".join(f"{NAMES[name]} {count}" for name, count in counts.items())
         for workload, counts in each.items()
     )
-    return f"Figures are medians of these rounds (fastest–slowest), where {WANTED_ROUNDS} are wanted: {told_of}."
+    medians = f"Figures are medians of these rounds (fastest–slowest), {GREATEST}"
+    return f"{medians}. {WANTED_ROUNDS} rounds are wanted, and there are, of {told_of}."
 
 
 # --- the table ----------------------------------------------------------------------------------------------------
@@ -141,12 +148,12 @@ def _felt(found: Document) -> list[str]:
     for workload in results.workloads(found):
         for phase in results.phases(found, workload):
             rows = [results.row(found, workload, phase, name) for name in CONTESTANTS]
-            if any(row is not None and row.bystander_ms is not None for row in rows):
+            if any(row is not None and row.bystander is not None for row in rows):
                 cells = [*map(_heap, rows), *map(_waited, rows)]
                 lines.append(f"| {workload} | {phase} | {' | '.join(cells)} |")
     head = [
         "",
-        "| felt by others | | ZooKeeper's heap | | a bystander's median, p99, worst | |",
+        "| felt by others | | ZooKeeper's heap | | a bystander's median, p99, greatest (reads) | |",
         "|---|---|---:|---:|---:|---:|",
         "| | |" + " Kafka | Lethe |" * 2,
     ]
@@ -158,4 +165,7 @@ def _heap(row: PhaseMedians | None) -> str:
 
 
 def _waited(row: PhaseMedians | None) -> str:
-    return "–" if row is None or row.bystander_ms is None else "{:,.0f}, {:,.0f}, {:,.0f} ms".format(*row.bystander_ms)
+    if row is None or (waits := row.bystander) is None:
+        return "–"
+    p99 = "–" if waits.p99_ms is None else f"{waits.p99_ms:,.0f}"
+    return f"{waits.median_ms:,.0f}, {p99}, {waits.greatest_ms:,.0f} ms ({waits.reads:,})"

@@ -17,6 +17,8 @@ from benchmarks.provenance import DOCS, MEASURED, Origin
 Document = dict[str, Any]
 JSON_NAME: Final = "benchmarks.json"
 JSON: Final = DOCS / JSON_NAME
+READS_OF_A_P99: Final = 100
+"""Fewer reads have no p99: it would be their greatest."""
 
 
 def document(turns: Sequence[TurnResult], measured: Origin) -> Document:
@@ -47,6 +49,19 @@ def read(path: Path) -> Document:
 # --- medians ------------------------------------------------------------------------------------------------------
 
 
+class Waits(NamedTuple):
+    """A bystander's latencies in one phase, in milliseconds, over its rounds."""
+
+    median_ms: float
+    """Median of the rounds' medians."""
+    p99_ms: float | None
+    """Median of the rounds' p99; None if a round has fewer than `READS_OF_A_P99` reads."""
+    greatest_ms: float
+    """The greatest of all rounds."""
+    reads: int
+    """Reads of the round with the fewest."""
+
+
 class PhaseMedians(NamedTuple):
     """One phase of one workload and one controller: medians over its rounds."""
 
@@ -61,8 +76,8 @@ class PhaseMedians(NamedTuple):
     cpu_s: float
     zookeeper_mb: float | None
     """What ZooKeeper holds after the phase; None if no round has seen it."""
-    bystander_ms: tuple[float, float, float] | None
-    """A bystander's median and p99, medians over the rounds, and its worst of all rounds."""
+    bystander: Waits | None
+    """What a bystander waited; None if no round has measured it."""
 
 
 def workloads(found: Document) -> list[str]:
@@ -101,13 +116,15 @@ def row(found: Document, workload: str, phase: str, contestant: str) -> PhaseMed
         statistics.median(measured["control_requests"] for measured in each),
         statistics.median(measured["cpu_s"] for measured in each),
         statistics.median(heaps) if heaps else None,
-        _bystander_ms(seen) if seen else None,
+        _waits(seen) if seen else None,
     )
 
 
-def _bystander_ms(seen: Sequence[dict[str, float]]) -> tuple[float, float, float]:
+def _waits(seen: Sequence[dict[str, float]]) -> Waits:
     middle, p99 = (statistics.median(found[name] for found in seen) for name in ("median_ms", "p99_ms"))
-    return middle, p99, max(found["worst_ms"] for found in seen)
+    reads = min(int(found["reads"]) for found in seen)
+    greatest = max(found["worst_ms"] for found in seen)
+    return Waits(middle, p99 if reads >= READS_OF_A_P99 else None, greatest, reads)
 
 
 def ratio(found: Document, workload: str, phase: str) -> float | None:

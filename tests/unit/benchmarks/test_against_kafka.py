@@ -79,9 +79,10 @@ def test_what_one_controller_alone_has_measured_is_shown_without_ratio() -> None
 
 
 def test_the_page_says_how_many_rounds_each_workload_has() -> None:
-    assert f"where 5 are wanted: {SMALL.name}: Kafka 3, Lethe 3." in page.page(FOUND)
+    assert f"5 rounds are wanted, and there are, of {SMALL.name}: Kafka 3, Lethe 3." in page.page(FOUND)
     five = [turn(SMALL, name, number, 1.0, deletion=1.0) for name in ("kafka", "lethe") for number in range(5)]
-    assert "Figures are medians of 5 rounds" in page.page(document(*five))
+    medians = "Figures are medians of 5 rounds (fastest–slowest), but the most memory and a bystander's greatest wait"
+    assert medians in page.page(document(*five))
     assert "Kafka 5, Lethe 4." in page.page(document(*five[:-1]))
 
 

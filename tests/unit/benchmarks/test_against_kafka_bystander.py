@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 
-from benchmarks.against_kafka import page, results
+from benchmarks.against_kafka import many_page, page, results
 from benchmarks.against_kafka.bystander import Latencies, Sample, samples, summary
 from benchmarks.against_kafka.measure import PhaseMeasurement, TurnResult
 from benchmarks.against_kafka.observer import live_mb
@@ -39,16 +39,23 @@ def turn(contestant: str, number: int, heap_mb: float | None, bystander: Latenci
 
 def test_the_page_shows_what_others_felt() -> None:
     turns = [
-        turn("lethe", 1, 12.4, Latencies(1.0, 20.0, 400.0, 90)),
-        turn("lethe", 2, 30.0, Latencies(3.0, 60.0, 70.0, 90)),
-        turn("lethe", 3, None, Latencies(2.0, 40.0, 50.0, 90)),
+        turn("lethe", 1, 12.4, Latencies(1.0, 20.0, 400.0, 120)),
+        turn("lethe", 2, 30.0, Latencies(3.0, 60.0, 70.0, 100)),
+        turn("lethe", 3, None, Latencies(2.0, 40.0, 50.0, 130)),
         turn("kafka", 1, None, None),
     ]
     found = json.loads(json.dumps(results.document(turns, ORIGIN)))
-    assert f"| {SMALL.name} | deletion | – | +21 MB | – | 2, 40, 400 ms |" in page.table(found)
+    assert f"| {SMALL.name} | deletion | – | +21 MB | – | 2, 40, 400 ms (100) |" in page.table(found)
     older = [{k: v for k, v in asdict(each).items() if k not in ("zookeeper_mb", "bystander")} for each in turns[:1]]
     for each in older:
         each["phases"] = [
             {k: v for k, v in p.items() if k not in ("zookeeper_mb", "bystander")} for p in each["phases"]
         ]
     assert "felt by others" not in page.table(found | {"turns": older})
+
+
+def test_a_round_of_few_reads_has_no_p99() -> None:
+    turns = [turn("lethe", number, 12.0, Latencies(1.0, 20.0, 30.0, reads)) for number, reads in ((1, 100), (2, 99))]
+    found = results.document(turns, ORIGIN)
+    assert "| 1, –, 30 ms (99) |" in page.table(json.loads(json.dumps(found)))
+    assert "|1/–/30 (99)|" in "\n".join(many_page._table(json.loads(json.dumps(found))))
