@@ -7,7 +7,17 @@ from typing import Final
 
 from benchmarks.against_kafka import results
 from benchmarks.against_kafka.contestants import CONTESTANTS, KAFKA, KAFKA_HEAP_MB, LETHE
-from benchmarks.against_kafka.plan import KEPT_TRANSACTIONS, LARGE, TARGET_PEAK_MB, TARGETS, WANTED_ROUNDS, verdict
+from benchmarks.against_kafka.plan import (
+    KEPT_TRANSACTIONS,
+    LARGE,
+    TARGET_PEAK_MB,
+    TARGETS,
+    WANTED_ROUNDS,
+    Phase,
+    verdict,
+    wanted_heap,
+    wanted_p99,
+)
 from benchmarks.against_kafka.results import Document, PhaseMedians
 from benchmarks.provenance import MEASURED, told
 
@@ -149,15 +159,27 @@ def _felt(found: Document) -> list[str]:
         for phase in results.phases(found, workload):
             rows = [results.row(found, workload, phase, name) for name in CONTESTANTS]
             if any(row is not None and row.bystander is not None for row in rows):
-                cells = [*map(_heap, rows), *map(_waited, rows)]
+                extra_mb = results.extra_heap_mb(found, workload, phase)
+                more = "–" if extra_mb is None else f"{extra_mb:+,.0f} MB"
+                cells = [*map(_heap, rows), more, *map(_waited, rows), _wanted_of_others(found, workload, phase)]
                 lines.append(f"| {workload} | {phase} | {' | '.join(cells)} |")
     head = [
         "",
-        "| felt by others | | ZooKeeper's heap | | a bystander's median, p99, greatest (reads) | |",
-        "|---|---|---:|---:|---:|---:|",
-        "| | |" + " Kafka | Lethe |" * 2,
+        "| felt by others | | ZooKeeper's heap | | extra | a bystander's median, p99, greatest (reads) | | wanted |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+        "| | | Kafka | Lethe | | Kafka | Lethe | |",
     ]
     return [*head, *lines] if lines else []
+
+
+def _wanted_of_others(found: Document, workload: str, phase: str) -> str:
+    if workload != LARGE.name:
+        return ""
+    said = [wanted_heap(results.extra_heap_mb(found, workload, phase))]
+    if phase == Phase.DELETION:
+        row = results.row(found, workload, phase, LETHE)
+        said.append(wanted_p99(None if row is None or row.bystander is None else row.bystander.p99_ms))
+    return ", ".join(said)
 
 
 def _heap(row: PhaseMedians | None) -> str:

@@ -135,3 +135,17 @@ WANTED_ROUNDS: Final = 5
 """Of each workload and controller."""
 TARGET_PEAK_MB: Final = 200
 """Of Lethe's controller, over all phases of the large workload."""
+TARGET_EXTRA_HEAP_MB: Final = 40
+"""ZooKeeper's heap stays below this after each phase of the large workload, less its heap after Kafka's same phase."""
+TARGET_P99_MS: Final = 500
+"""A bystander's p99 stays below this while 100,000 partitions are deleted."""
+
+
+def wanted_heap(extra_mb: float | None) -> str:
+    """Return the wanted extra heap with its verdict."""
+    return f"< {TARGET_EXTRA_HEAP_MB} MB {verdict(None if extra_mb is None else extra_mb < TARGET_EXTRA_HEAP_MB)}"
+
+
+def wanted_p99(p99_ms: float | None) -> str:
+    """Return the wanted p99 with its verdict."""
+    return f"p99 < {TARGET_P99_MS} ms {verdict(None if p99_ms is None else p99_ms < TARGET_P99_MS)}"

@@ -133,6 +133,14 @@ def ratio(found: Document, workload: str, phase: str) -> float | None:
     return None if kafka is None or lethe is None else kafka.seconds / lethe.seconds
 
 
+def extra_heap_mb(found: Document, workload: str, phase: str) -> float | None:
+    """Return ZooKeeper's heap after Lethe's phase less that after Kafka's, of the medians; None without one of them."""
+    kafka, lethe = (row(found, workload, phase, name) for name in (KAFKA, LETHE))
+    if kafka is None or lethe is None or kafka.zookeeper_mb is None or lethe.zookeeper_mb is None:
+        return None
+    return lethe.zookeeper_mb - kafka.zookeeper_mb
+
+
 def peak_mb(found: Document, workload: str, contestant: str) -> float | None:
     """Return the peak memory over all rounds."""
     peaks = [

@@ -3,11 +3,13 @@
 import json
 from dataclasses import asdict
 
+import pytest
+
 from benchmarks.against_kafka import many_page, page, results
 from benchmarks.against_kafka.bystander import Latencies, Sample, samples, summary
 from benchmarks.against_kafka.measure import PhaseMeasurement, TurnResult
 from benchmarks.against_kafka.observer import live_mb
-from benchmarks.against_kafka.plan import SMALL, Phase
+from benchmarks.against_kafka.plan import LARGE, SMALL, Phase, Workload
 
 ORIGIN = {"when": "2026-01-02", "machine": {}, "versions": {"Kafka": "3.9.1"}}
 
@@ -31,9 +33,18 @@ def test_the_heap_is_the_total_of_the_histogram() -> None:
     assert live_mb("123: \nUnable to open socket file") is None
 
 
-def turn(contestant: str, number: int, heap_mb: float | None, bystander: Latencies | None) -> TurnResult:
-    name, phase = SMALL.name, str(Phase.DELETION)
-    measured = PhaseMeasurement(name, phase, contestant, number, 1.0, 0.5, 4_000, 1, 2, 3, 4, 0.5, heap_mb, bystander)
+def turn(
+    contestant: str,
+    number: int,
+    heap_mb: float | None,
+    bystander: Latencies | None,
+    workload: Workload = SMALL,
+    phase: Phase = Phase.DELETION,
+) -> TurnResult:
+    name = workload.name
+    measured = PhaseMeasurement(
+        name, str(phase), contestant, number, 1.0, 0.5, 4_000, 1, 2, 3, 4, 0.5, heap_mb, bystander
+    )
     return TurnResult(name, contestant, number, 100.0, (measured,), ())
 
 
@@ -45,7 +56,7 @@ def test_the_page_shows_what_others_felt() -> None:
         turn("kafka", 1, None, None),
     ]
     found = json.loads(json.dumps(results.document(turns, ORIGIN)))
-    assert f"| {SMALL.name} | deletion | – | +21 MB | – | 2, 40, 400 ms (100) |" in page.table(found)
+    assert f"| {SMALL.name} | deletion | – | +21 MB | – | – | 2, 40, 400 ms (100) |  |" in page.table(found)
     older = [{k: v for k, v in asdict(each).items() if k not in ("zookeeper_mb", "bystander")} for each in turns[:1]]
     for each in older:
         each["phases"] = [
@@ -57,5 +68,40 @@ def test_the_page_shows_what_others_felt() -> None:
 def test_a_round_of_few_reads_has_no_p99() -> None:
     turns = [turn("lethe", number, 12.0, Latencies(1.0, 20.0, 30.0, reads)) for number, reads in ((1, 100), (2, 99))]
     found = results.document(turns, ORIGIN)
-    assert "| 1, –, 30 ms (99) |" in page.table(json.loads(json.dumps(found)))
+    assert "| 1, –, 30 ms (99) |  |" in page.table(json.loads(json.dumps(found)))
     assert "|1/–/30 (99)|" in "\n".join(many_page._table(json.loads(json.dumps(found))))
+
+
+@pytest.mark.parametrize(
+    "kafka_mb, lethe_mb, p99_ms, said",
+    [
+        (97.0, 136.9, 499.9, "+40 MB | – | 1, 500, 900 ms (200) | < 40 MB reached, p99 < 500 ms reached |"),
+        (97.0, 137.0, 500.0, "+40 MB | – | 1, 500, 900 ms (200) | < 40 MB **missed**, p99 < 500 ms **missed** |"),
+        (97.0, 90.0, 5.0, "-7 MB | – | 1, 5, 900 ms (200) | < 40 MB reached, p99 < 500 ms reached |"),
+        (None, 90.0, 5.0, "– | – | 1, 5, 900 ms (200) | < 40 MB not measured, p99 < 500 ms reached |"),
+    ],
+)
+def test_what_others_feel_of_the_large_deletion_is_judged(
+    kafka_mb: float | None, lethe_mb: float, p99_ms: float, said: str
+) -> None:
+    found = (
+        turn("kafka", 1, kafka_mb, None, LARGE),
+        turn("lethe", 1, lethe_mb, Latencies(1.0, p99_ms, 900.0, 200), LARGE),
+    )
+    assert f" | {said}" in page.table(json.loads(json.dumps(results.document(found, ORIGIN))))
+
+
+def test_a_p99_is_wanted_of_the_deletion_alone_and_a_heap_of_each_phase() -> None:
+    found = [
+        turn(name, 1, heap_mb, Latencies(1.0, 640.0, 900.0, 200), LARGE, Phase.CREATION)
+        for name, heap_mb in (("kafka", 97.3), ("lethe", 138.4))
+    ]
+    text = page.table(json.loads(json.dumps(results.document(found, ORIGIN))))
+    assert "| +97 MB | +138 MB | +41 MB |" in text
+    assert "| < 40 MB **missed** |" in text
+    assert "p99 <" not in text
+
+
+def test_too_few_reads_have_no_verdict() -> None:
+    found = [turn("lethe", 1, 1.0, Latencies(1.0, 5.0, 9.0, 99), LARGE)]
+    assert "p99 < 500 ms not measured |" in page.table(json.loads(json.dumps(results.document(found, ORIGIN))))
