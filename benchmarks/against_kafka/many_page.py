@@ -6,18 +6,22 @@ from typing import Final
 
 from benchmarks.against_kafka import results
 from benchmarks.against_kafka.contestants import LETHE
+from benchmarks.against_kafka.plan import MANY_BROKERS, TARGET_P99_MS, Phase, wanted_p99
 from benchmarks.against_kafka.results import Document
 from benchmarks.provenance import Origin, told
 
 JSON_NAME: Final = "benchmarks-agents.json"
 METHOD: Final = """\
 As above, with agents as processes on the machine of the controller, which they keep busy: times are upper bounds. With
-several rounds, figures are medians. Heap is in MB, latency in ms. A broker fails by SIGKILL; the time counts from the
-end of its session. `make bench BENCH="--workloads fifty,fifty-directories --runs 1"`."""
+several rounds, figures are medians, but the most memory and the greatest latency; one round has no spread. "MB to
+agents" are the bytes of control requests that all agents received together. Heap is in MB, latency in ms. A broker
+fails by SIGKILL; the time counts from the end of its session.
+`make bench BENCH="--workloads fifty,fifty-directories --runs 1"`."""
 _COLUMNS: Final = (
-    *("rounds", "seconds", "processor", "ZooKeeper requests", "requests to agents", "MB", "ZooKeeper's heap"),
+    *("rounds", "seconds", "processor", "ZooKeeper requests", "requests to agents", "MB to agents", "ZooKeeper's heap"),
     "bystander's median/p99/greatest (reads)",
 )
+LARGE_OF_MANY: Final = MANY_BROKERS["fifty"].name
 _NOT_RUN: Final = ("Kafka", "Java")
 """Not shown among the versions: Lethe's controller runs alone."""
 
@@ -37,6 +41,7 @@ def page(found: Document) -> str:
             "",
             f"Most memory of the controller: {_peaks(found)}.",
             "",
+            *_wanted(found),
             METHOD,
             "",
         ]
@@ -75,6 +80,28 @@ def _cells(row: results.PhaseMedians) -> list[str]:
 def _waits(found: results.Waits) -> str:
     p99 = "–" if found.p99_ms is None else f"{found.p99_ms:,.0f}"
     return f"{found.median_ms:,.0f}/{p99}/{found.greatest_ms:,.0f} ({found.reads:,})"
+
+
+def _wanted(found: Document) -> list[str]:
+    """Return the verdict on a bystander's p99 in the large deletion, and which phases it does not judge."""
+    if LARGE_OF_MANY not in results.workloads(found):
+        return []
+    phases = results.phases(found, LARGE_OF_MANY)
+    by_phase = {phase: _p99(results.row(found, LARGE_OF_MANY, phase, LETHE)) for phase in phases}
+    of_deletion = by_phase.get(Phase.DELETION)
+    measured = "" if of_deletion is None else f" ({of_deletion:,.0f} ms)"
+    over = [
+        f"{phase} ({p99:,.0f} ms)"
+        for phase, p99 in by_phase.items()
+        if phase != Phase.DELETION and p99 is not None and p99 >= TARGET_P99_MS
+    ]
+    beyond = f" It is wanted of the deletion alone; not below it: {', '.join(over)}." if over else ""
+    said = f"{wanted_p99(of_deletion)}{measured}"
+    return [f"Wanted of a bystander in the deletion of {LARGE_OF_MANY}: {said}.{beyond}", ""]
+
+
+def _p99(row: results.PhaseMedians | None) -> float | None:
+    return None if row is None or row.bystander is None else row.bystander.p99_ms
 
 
 def _peaks(found: Document) -> str:

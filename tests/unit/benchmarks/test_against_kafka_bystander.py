@@ -9,7 +9,7 @@ from benchmarks.against_kafka import many_page, page, results
 from benchmarks.against_kafka.bystander import Latencies, Sample, samples, summary
 from benchmarks.against_kafka.measure import PhaseMeasurement, TurnResult
 from benchmarks.against_kafka.observer import live_mb
-from benchmarks.against_kafka.plan import LARGE, SMALL, Phase, Workload
+from benchmarks.against_kafka.plan import LARGE, MANY_BROKERS, SMALL, Phase, Workload
 
 ORIGIN = {"when": "2026-01-02", "machine": {}, "versions": {"Kafka": "3.9.1"}}
 
@@ -105,3 +105,27 @@ def test_a_p99_is_wanted_of_the_deletion_alone_and_a_heap_of_each_phase() -> Non
 def test_too_few_reads_have_no_verdict() -> None:
     found = [turn("lethe", 1, 1.0, Latencies(1.0, 5.0, 9.0, 99), LARGE)]
     assert "p99 < 500 ms not measured |" in page.table(json.loads(json.dumps(results.document(found, ORIGIN))))
+
+
+@pytest.mark.parametrize(
+    "p99_ms, reads, said",
+    [
+        (37.0, 650, "p99 < 500 ms reached (37 ms)."),
+        (500.0, 650, "p99 < 500 ms **missed** (500 ms)."),
+        (37.0, 99, "p99 < 500 ms not measured."),
+    ],
+)
+def test_with_many_agents_the_deletion_is_judged_and_a_slower_phase_is_named(
+    p99_ms: float, reads: int, said: str
+) -> None:
+    fifty = MANY_BROKERS["fifty"]
+    found = [
+        turn("lethe", 1, 140.0, Latencies(1.0, 640.0, 714.0, 463), fifty, Phase.CREATION),
+        turn("lethe", 1, 140.0, Latencies(1.0, 37.0, 714.0, 463), fifty, Phase.FAILOVER),
+        turn("lethe", 1, 27.0, Latencies(1.0, p99_ms, 714.0, reads), fifty),
+    ]
+    lines = many_page._wanted(json.loads(json.dumps(results.document(found, ORIGIN))))
+    beyond = "It is wanted of the deletion alone; not below it: creation (640 ms)."
+    assert lines == [f"Wanted of a bystander in the deletion of {fifty.name}: {said} {beyond}", ""]
+    small = [turn("lethe", 1, 1.0, Latencies(1.0, 5.0, 9.0, 100))]
+    assert many_page._wanted(results.document(small, ORIGIN)) == []
