@@ -15,16 +15,19 @@ Row = dict[str, Any]
 Document = dict[str, Any]
 PHASES: Final = ("failover", "broker failure", "creation", "deletion")
 SUMS: Final = (
-    *("events", "operations", "requests", "MB", "largest frame, MB"),
+    *("events", "effects", "operations", "requests", "MB", "largest frame, MB"),
     *("resident bytes held/peak", "traced bytes held/peak"),
 )
 HEAD: Final = """\
 **This is the core alone.** ZooKeeper and brokers are canned answers in the same process, in every row, also in those of
 1,000,000 partitions: no such cluster of real ones was run. One run each."""
 METHOD: Final = """\
-Seconds are the core's processor time within its steps. Events, ZooKeeper operations (reads and writes), requests to
-brokers and their bytes are sums over the four phases; each broker's UpdateMetadata has every partition, so bytes grow
-with brokers × partitions. The largest frame is that of any request, behind the division into parts
+Seconds are the core's processor time within its steps. Events, effects, ZooKeeper operations (reads and writes),
+requests to brokers and their bytes are sums over the four phases. The core handles an event in one step; its effects
+are the reads, writes, requests and journal records that it orders. A deletion has a journal record for each topic and
+broker that answers, so effects grow with topics × brokers, up to the brokers that have replicas of a topic
+([0057](decisions/0057-replicas-as-bit-sets.md) says why). Each broker's UpdateMetadata has every partition, so bytes
+grow with brokers × partitions. The largest frame is that of any request, behind the division into parts
 ([0058](decisions/0058-requests-in-parts.md)).
 
 Memory is in bytes by partition, in two measures. *Resident*: what the process has grown by after the failover, and its
@@ -112,6 +115,7 @@ def _line(row: Row) -> str:
         f"{row['topics']:,}×{row['partitions_per_topic']:,}",
         *(f"{phases[name]['core_s']:.2f}" for name in PHASES),
         f"{total('events'):,}",
+        f"{total('effects'):,}",
         f"{total('reads', 'operations'):,}",
         f"{total('requests'):,}",
         f"{total('wire_bytes') / 1e6:,.0f}",

@@ -128,6 +128,13 @@ def test_a_row_keeps_the_origin_that_it_was_measured_with(quick: page.Document) 
     assert all("Python" in row[MEASURED]["versions"] for row in quick["rows"])
 
 
+def test_the_table_has_the_effects_of_all_phases(quick: page.Document) -> None:
+    row = quick["rows"][0]
+    effects = sum(phase["effects"] for phase in row["phases"])
+    names, _, first, *_ = page._table(quick["rows"])
+    assert first.split("|")[[cell.strip() for cell in names.split("|")].index("effects")] == f"{effects:,}"
+
+
 def test_of_a_size_on_two_axes_the_newer_row_is_shown() -> None:
     size = Size(20, 10, 3)._asdict()
     earlier = {"axis": "brokers", **size, MEASURED: {"when": "2026-01-02"}}
