@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from benchmarks.against_kafka.plan import verdict
 from benchmarks.provenance import MEASURED, told
+from benchmarks.world import growth
+from benchmarks.world.growth import PHASES
 from benchmarks.world.plan import TARGETS, Target
 
 JSON_NAME: Final = "benchmarks-world.json"
 Row = dict[str, Any]
 Document = dict[str, Any]
-PHASES: Final = ("failover", "broker failure", "creation", "deletion")
 SUMS: Final = (
     *("events", "effects", "operations", "requests", "MB", "largest frame, MB"),
     *("resident bytes held/peak", "traced bytes held/peak"),
@@ -61,6 +62,7 @@ def page(found: Document) -> str:
             "",
             *_table(rows),
             "",
+            *growth.page(found["rows"]),
             *_wanted(rows),
             "",
             METHOD,

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from benchmarks.provenance import MEASURED
-from benchmarks.world import page
+from benchmarks.world import growth, page
 from benchmarks.world.__main__ import main, merged
 from benchmarks.world.measure import PARTS, Cost, measure
 from benchmarks.world.plan import QUICK, Size
@@ -86,7 +86,7 @@ def test_nothing_that_is_counted_grows_faster_than_the_axis(large: Size, small: 
 def test_requests_and_znodes_are_those_of_the_cluster() -> None:
     size = Size(4, 5, 3)
     found = costs(size)
-    assert list(found) == list(page.PHASES)
+    assert list(found) == list(growth.PHASES)
     # Each multi has the fence. A partition has two znodes; a topic has the parent of its partitions and, at the end,
     # also its own znode, its configuration and its marker.
     created, deleted = found["creation"], found["deletion"]
@@ -152,6 +152,36 @@ def test_wanted_values_are_judged_by_what_was_measured() -> None:
     assert reached in "\n".join(page._wanted([row(1.5)]))
     assert "350 bytes | 351 bytes | **missed** |" in "\n".join(page._wanted([row(1.5, traced_held_bytes=351.0)]))
     assert "350 bytes | – | not measured |" in "\n".join(page._wanted([row(1.5)]))
+
+
+def measured(size: Size, core_s: float, effects: int, axis: str = "topics", **seconds: float) -> page.Row:
+    counted = {"effects": effects, "reads": 2, "operations": 2, "requests": 2, "wire_bytes": 2}
+    phases = [{"phase": name, "core_s": seconds.get(name, core_s), **counted} for name in growth.PHASES]
+    return {"axis": axis, **size._asdict(), "phases": phases}
+
+
+def test_growth_is_the_largest_size_by_the_smallest() -> None:
+    rows = [measured(Size(20, 5, 10), 1.0, 10), measured(Size(60, 5, 10), 9.0, 10)]
+    rows.append(measured(Size(200, 5, 10), 10.0, 101, deletion=10.1))
+    lines = growth.page(rows)
+    sizes, seconds = "topics | 20×5 on 10 | 200×5 on 10 | 10.0×", "10.0× | 10.0× | 10.0× | **10.1×**"
+    assert lines[2] == f"| {sizes} | {seconds} | **10.1×** | 1.0× | 1.0× | 1.0× | **missed**: deletion |"
+    assert growth.UNEXPLAINED in lines[4]
+
+
+def test_growth_along_brokers_is_linear_up_to_the_factor_of_brokers() -> None:
+    rows = [measured(Size(20, 5, 3), 1.0, 10, "brokers"), measured(Size(20, 5, 30), 9.9, 10, "brokers")]
+    lines = growth.page(rows)
+    assert lines[2].startswith("| brokers | 20×5 on 3 | 20×5 on 30 | 10.0× | 9.9× |")
+    assert lines[2].endswith("| reached |")
+    assert growth.UNEXPLAINED not in lines[4]
+
+
+def test_one_size_has_no_growth_and_a_size_of_two_axes_shows_its_spread() -> None:
+    one = measured(Size(20, 5, 10), 1.0, 10)
+    assert growth.page([one]) == growth.page([one, measured(Size(20, 5, 10), 2.0, 10, "all of it")]) == []
+    rows = [one, measured(Size(60, 5, 10), 2.0, 10), measured(Size(20, 5, 10), 1.5, 10, "partitions")]
+    assert "20×5 on 10 was measured 2 times: failover 1.00 to 1.50 s," in growth.page(rows)[4]
 
 
 def test_what_a_partition_takes_is_traced(quick: page.Document) -> None:
