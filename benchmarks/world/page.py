@@ -21,7 +21,8 @@ SUMS: Final = (
 )
 HEAD: Final = """\
 **This is the core alone.** ZooKeeper and brokers are canned answers in the same process, in every row, also in those of
-1,000,000 partitions: no such cluster of real ones was run. One run each."""
+1,000,000 partitions: no such cluster of real ones was run. **The wanted run of the simulator, with 1,000 agents, 20,000
+topics and 1,000,000 partitions, is missing**: no run of that size is recorded ([what was run](what-was-run.md))."""
 METHOD: Final = """\
 Seconds are the core's processor time within its steps. Events, effects, ZooKeeper operations (reads and writes),
 requests to brokers and their bytes are sums over the four phases. The core handles an event in one step; its effects
