@@ -164,7 +164,7 @@ bench-security: $(STAMP) java ## what TLS and logins cost, up to 100,000 partiti
 	$(BIN)/python -m benchmarks.security $(BENCH)
 
 .PHONY: bench-world
-bench-world: $(STAMP) ## the core up to 1,000 brokers and 1,000,000 partitions: docs/benchmarks.md (25 min, 4 GB; BENCH=--quick)
+bench-world: $(STAMP) ## the core alone, canned answers, up to 1,000 brokers and 1,000,000 partitions (10 min, 4 GB; BENCH=--quick)
 	$(BIN)/python -m benchmarks.world $(BENCH)
 
 .PHONY: bench-pipeline

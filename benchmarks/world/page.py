@@ -22,15 +22,17 @@ SUMS: Final = (
 HEAD: Final = """\
 **This is the core alone.** ZooKeeper and brokers are canned answers in the same process, in every row, also in those of
 1,000,000 partitions: no such cluster of real ones was run. **The wanted run of the simulator, with 1,000 agents, 20,000
-topics and 1,000,000 partitions, is missing**: no run of that size is recorded ([what was run](what-was-run.md))."""
+topics and 1,000,000 partitions, is missing**: no run of that size is recorded ([what was run](what-was-run.md)). Each
+row is one measurement."""
 METHOD: Final = """\
-Seconds are the core's processor time within its steps. Events, effects, ZooKeeper operations (reads and writes),
-requests to brokers and their bytes are sums over the four phases. The core handles an event in one step; its effects
-are the reads, writes, requests and journal records that it orders. A deletion has a journal record for each topic and
-broker that answers, so effects grow with topics × brokers, up to the brokers that have replicas of a topic
-([0057](decisions/0057-replicas-as-bit-sets.md) says why). Each broker's UpdateMetadata has every partition, so bytes
-grow with brokers × partitions. The largest frame is that of any request, behind the division into parts
-([0058](decisions/0058-requests-in-parts.md)).
+Seconds are the core's processor time within its steps, with Python's garbage collector off: collections are not
+counted. A controller disables it during long steps only, and collects at other times. Events, effects, ZooKeeper
+operations (reads and writes), requests to brokers and their bytes are sums over the four phases. The core handles an
+event in one step; its effects are the reads, writes, requests and journal records that it orders. A deletion has a
+journal record for each topic and broker that answers, so effects grow with topics × brokers, up to the brokers that
+have replicas of a topic ([0057](decisions/0057-replicas-as-bit-sets.md) says why). Each broker's UpdateMetadata has
+every partition, so bytes grow with brokers × partitions. The largest frame is that of any request, behind the division
+into parts ([0058](decisions/0058-requests-in-parts.md)).
 
 Memory is in bytes by partition, in two measures. *Resident*: what the process has grown by after the failover, and its
 peak in any phase; this has the interpreter's free lists and what the allocator does not give back. *Traced*: what the
