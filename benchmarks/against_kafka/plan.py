@@ -88,7 +88,7 @@ MANY_BROKERS: Final = {
     "fifty": Workload(2_000, 50, AgentMode.NONE, _ALL_PHASES, brokers=50),
     "fifty-directories": Workload(200, 50, AgentMode.REAL, _ALL_PHASES, brokers=50),
 }
-"""Run where they are named, and with Lethe's controller alone: Kafka's would take an hour of the machine."""
+"""Run where they are named, and with Lethe's controller alone: Kafka's was not measured with them."""
 
 QUICK_WARM_UP: Final = Workload(20, 2, AgentMode.NONE, WARM_UP.phases)
 QUICK: Final = {
