@@ -18,6 +18,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from lethe.adapters.streams import send
 from lethe.cluster.loopback_server import Address, LoopbackServer
 
 FindAddress = Callable[[], Awaitable[Address]]
@@ -68,6 +69,5 @@ class RecordingProxy(LoopbackServer):
             (size,) = _LENGTH.unpack(head)
             payload = await reader.readexactly(max(size, 0))
             self.frames.append(Frame(time.time_ns(), connection, to_server, payload))
-            writer.write(head + payload)
             with contextlib.suppress(ConnectionResetError):
-                await writer.drain()
+                await send(writer, (head + payload,))

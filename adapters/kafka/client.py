@@ -29,6 +29,7 @@ from lethe.adapters.security.handshakes import shows_refusal
 from lethe.adapters.security.login import log_in
 from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.adapters.security.tls_failures import answered_with_alert, tls_failure
+from lethe.adapters.streams import send
 from lethe.protocol.kafka.codec import EncodedBody, preload
 from lethe.protocol.kafka.connection import Buffers, ClientConnection, highest_common_version
 from lethe.protocol.kafka.control import ApiKey
@@ -214,8 +215,7 @@ class KafkaConnection:
         return response
 
     async def _round_trip(self, buffers: Buffers) -> Response:
-        self._writer.writelines(buffers)
-        await self._writer.drain()
+        await send(self._writer, buffers)
         try:
             while data := await self._reader.read(_CHUNK_BYTES):
                 if len(self._beginning) < len(_TLS_ALERT):

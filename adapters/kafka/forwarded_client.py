@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final
 
 from lethe.adapters.kafka.forwarding_proxy import CHUNK_BYTES, ForwardingProxy, NoBrokerAvailable, Upstream
+from lethe.adapters.streams import send
 from lethe.protocol.kafka.connection import ServerConnection
 from lethe.protocol.kafka.forwarding import HEAD_BYTES, MoreBytesNeeded, RequestHead, gets_answer
 from lethe.protocol.kafka.framing import ProtocolError
@@ -78,9 +79,11 @@ class ForwardedClient:
                 continue
             left -= len(piece)
             self._proxy.counts.bytes_in += len(piece)
-            upstream.writer.write(piece)
-            async with asyncio.timeout(self._max_idle_s):
-                await upstream.writer.drain()
+            try:
+                async with asyncio.timeout(self._max_idle_s):
+                    await send(upstream.writer, (piece,))
+            except ConnectionError as error:
+                raise NoBrokerAvailable(self._ended or f"broker {upstream.target.broker}: {error}") from error
 
     async def settled(self) -> None:
         """Wait until all copied requests are answered. Raises NoBrokerAvailable if the connection has ended."""
@@ -159,9 +162,8 @@ class ForwardedClient:
 
     async def _write(self, piece: bytes) -> None:
         self._proxy.counts.bytes_out += len(piece)
-        self._client.write(piece)
         async with asyncio.timeout(self._max_idle_s):
-            await self._client.drain()
+            await send(self._client, (piece,))
 
     def _end(self, reason: str) -> None:
         self._ended = reason

@@ -32,6 +32,7 @@ from lethe.adapters.kafka.limits import ServerLimits, ServerLoad
 from lethe.adapters.kafka.peers import Close, Handler, Peer
 from lethe.adapters.security.accepting import SASL_APIS, SaslConversation
 from lethe.adapters.security.refusal_counts import RefusalReason
+from lethe.adapters.streams import send
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.codec import Decoded
 from lethe.protocol.kafka.connection import FROM_DAEMONS, Buffers, ServerConnection, api_versions_response
@@ -305,9 +306,8 @@ class Conversation:
         writer = self._connection.writer
         if writer.is_closing():
             return
-        writer.writelines(buffers)
         async with asyncio.timeout(self._service.limits.max_idle_ms / 1000):
-            await writer.drain()
+            await send(writer, buffers)
 
     # --- SASL -----------------------------------------------------------------------------------------------------
 

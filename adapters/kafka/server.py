@@ -338,6 +338,8 @@ class KafkaServer:
             _LOG.info("%s: closed the connection of %s: it neither sent nor read for %d ms", self._name, peer, limit_ms)
         except OSError as error:
             _LOG.info("%s: lost the connection of %s: %s", self._name, peer, error)
+        except Exception as error:  # noqa: BLE001 - one connection that cannot be served must not end the others
+            _LOG.error("%s: closed the connection of %s, which could not be served", self._name, peer, exc_info=error)
         finally:
             del self._connections[connection]
             self.load.hold(connection, 0)

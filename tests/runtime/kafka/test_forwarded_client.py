@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import struct
-from typing import cast
+from collections.abc import Callable, Coroutine
+from typing import Final, cast
 
 import pytest
+import uvloop
 
 from lethe.adapters.kafka.forwarded_client import ForwardedClient
-from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy
+from lethe.adapters.kafka.forwarding_proxy import (
+    BrokerTarget,
+    ForwardingCounts,
+    ForwardingProxy,
+    NoBrokerAvailable,
+    Upstream,
+)
 from lethe.protocol.kafka.connection import ServerConnection
 from lethe.protocol.kafka.forwarding import request_head
+from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, Endpoint
+
+LIMIT_S: Final = 30.0
 
 
 class Counting(ServerConnection):
@@ -38,10 +51,10 @@ class NoBroker:
         raise BrokerReached
 
 
-def a_produce_of_many_tags(count: int) -> bytes:
+def a_produce_of_many_tags(count: int, body_bytes: int = 8) -> bytes:
     """Produce v9 without acks, whose header has so many empty tagged fields."""
     tags = bytes((count & 127 | 128, count >> 7 & 127 | 128, count >> 14)) + b"\x01\x00" * count
-    payload = struct.pack(">hhih", 0, 9, 7, -1) + tags + b"\0" + struct.pack(">h", 0) + bytes(8)
+    payload = struct.pack(">hhih", 0, 9, 7, -1) + tags + b"\0" + struct.pack(">h", 0) + bytes(body_bytes)
     return struct.pack(">i", len(payload)) + payload
 
 
@@ -67,3 +80,69 @@ async def test_a_request_that_comes_byte_by_byte_is_not_looked_at_for_each() -> 
     with pytest.raises(BrokerReached):
         await client.forward(request_head(frame[:12]))
     assert protocol.looked_at < 4 * len(frame)
+
+
+class OneBroker:
+    """A proxy with a broker that reads the beginning of the first request, and resets the connection."""
+
+    counts = ForwardingCounts()
+
+    def __init__(self) -> None:
+        self.upstream: Upstream | None = None
+
+    async def connect(self, *_: object) -> Upstream:
+        async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readexactly(1)
+            at_once = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+            writer.transport.abort()
+
+        self._server = await asyncio.start_server(reset, "127.0.0.1")
+        host, port = self._server.sockets[0].getsockname()
+        target = BrokerTarget(BrokerId(3), BrokerEpoch(7), Endpoint("PLAINTEXT", host, port))
+        self.upstream = Upstream(target, *await asyncio.open_connection(host, port))
+        return self.upstream
+
+    async def is_reset(self) -> None:
+        assert self.upstream is not None
+        async with asyncio.timeout(LIMIT_S):
+            await self.upstream.writer.wait_closed()
+
+    def closed(self, _: Upstream) -> None:
+        self._server.close()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_broker_that_leaves_in_the_middle_of_a_request_is_named_on_each_event_loop(
+    run: Callable[[Coroutine[None, None, None]], None],
+) -> None:
+    """A controller on uvloop ended: its streams raise a RuntimeError where those of asyncio do not."""
+
+    async def scenario() -> None:
+        frame = a_produce_of_many_tags(1, 40_000)
+        protocol = ServerConnection({}, passes_on=True)
+        protocol.receive(frame[:30_000])
+        broker = OneBroker()
+
+        async def more() -> None:
+            with contextlib.suppress(ConnectionError):
+                await broker.is_reset()
+            protocol.receive(frame[30_000:])
+
+        client = ForwardedClient(
+            cast(ForwardingProxy, broker),
+            "PLAINTEXT",
+            protocol,
+            cast(asyncio.StreamWriter, None),
+            more=more,
+            lost=lambda _: None,
+            spawn=asyncio.get_running_loop().create_task,
+            max_idle_ms=1000,
+        )
+        try:
+            with pytest.raises(NoBrokerAvailable, match=r"^broker 3"):
+                await client.forward(request_head(frame[:12]))
+        finally:
+            client.close()
+
+    run(scenario())

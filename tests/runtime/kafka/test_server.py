@@ -55,8 +55,9 @@ async def running(
     handler: Handler = echo,
     limits: ServerLimits = ServerLimits(max_connections=100),  # noqa: B008 - frozen
     served: Mapping[ApiKey, VersionRange] = SPOKEN,
+    note_request: Callable[[ApiKey, int], None] = lambda _api, _bytes: None,
 ) -> AsyncIterator[KafkaServer]:
-    server = KafkaServer(handler, served, limits)
+    server = KafkaServer(handler, served, limits, note_request=note_request)
     await server.listen("127.0.0.1", 0)
     task = asyncio.create_task(server.serve(), name="server")
     await server.started()
@@ -413,6 +414,22 @@ async def test_a_fault_of_the_handler_closes_one_connection_and_is_loud(
     assert "cannot handle METADATA v12 of 127.0.0.1" in record.getMessage()
     assert record.exc_info is not None
     assert record.exc_info[1] is fault
+
+
+async def test_a_fault_outside_of_the_handler_closes_one_connection_too(caplog: pytest.LogCaptureFixture) -> None:
+    faults = [RuntimeError("the handler is closed")]
+
+    def note(_api: ApiKey, _bytes: int) -> None:
+        if faults:
+            raise faults.pop()
+
+    async with running(note_request=note) as server, await connect(server) as one, await connect(server) as other:
+        with pytest.raises(ConnectionFailed):
+            await one.request(named("bad"), 12)
+        assert await other.request(named("good"), 12) == metadata("good")
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "closed the connection of 127.0.0.1" in record.getMessage()
+    assert record.exc_info is not None
 
 
 async def test_an_answer_that_cannot_be_encoded_is_a_fault(caplog: pytest.LogCaptureFixture) -> None:
