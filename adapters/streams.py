@@ -7,11 +7,10 @@ from collections.abc import Iterable
 
 
 async def send(writer: asyncio.StreamWriter, pieces: Iterable[bytes | bytearray | memoryview]) -> None:
-    """Write these bytes, and wait while the buffer is full. Raises OSError; after the
-    connection's end, ConnectionResetError.
+    """Write these bytes, and wait while the buffer is full. Raises OSError: ConnectionResetError on a connection that
+    has ended.
 
-    On a connection that has ended, asyncio's own loop fails when the writer drains, uvloop with a RuntimeError at the
-    write: one that a task group would take for the end of everything."""
+    There asyncio's own loop fails when the writer drains, and uvloop with a RuntimeError at the write."""
     if writer.is_closing():
         raise ConnectionResetError("the connection has ended")
     writer.writelines(pieces)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final, cast
 
 import pytest
@@ -58,6 +58,20 @@ def a_produce_of_many_tags(count: int, body_bytes: int = 8) -> bytes:
     return struct.pack(">i", len(payload)) + payload
 
 
+def client_of(proxy: object, protocol: ServerConnection, more: Callable[[], Awaitable[None]]) -> ForwardedClient:
+    """A client of this proxy, to which nothing is answered."""
+    return ForwardedClient(
+        cast(ForwardingProxy, proxy),
+        "PLAINTEXT",
+        protocol,
+        cast(asyncio.StreamWriter, None),
+        more=more,
+        lost=lambda _: None,
+        spawn=asyncio.get_running_loop().create_task,
+        max_idle_ms=1000,
+    )
+
+
 async def test_a_request_that_comes_byte_by_byte_is_not_looked_at_for_each() -> None:
     frame = a_produce_of_many_tags(20_000)
     left = iter(frame[16:])
@@ -67,16 +81,7 @@ async def test_a_request_that_comes_byte_by_byte_is_not_looked_at_for_each() -> 
     async def one_byte() -> None:
         protocol.receive(bytes((next(left),)))
 
-    client = ForwardedClient(
-        cast(ForwardingProxy, NoBroker()),
-        "PLAINTEXT",
-        protocol,
-        cast(asyncio.StreamWriter, None),
-        more=one_byte,
-        lost=lambda _: None,
-        spawn=asyncio.get_running_loop().create_task,
-        max_idle_ms=1000,
-    )
+    client = client_of(NoBroker(), protocol, one_byte)
     with pytest.raises(BrokerReached):
         await client.forward(request_head(frame[:12]))
     assert protocol.looked_at < 4 * len(frame)
@@ -129,16 +134,7 @@ def test_a_broker_that_leaves_in_the_middle_of_a_request_is_named_on_each_event_
                 await broker.is_reset()
             protocol.receive(frame[30_000:])
 
-        client = ForwardedClient(
-            cast(ForwardingProxy, broker),
-            "PLAINTEXT",
-            protocol,
-            cast(asyncio.StreamWriter, None),
-            more=more,
-            lost=lambda _: None,
-            spawn=asyncio.get_running_loop().create_task,
-            max_idle_ms=1000,
-        )
+        client = client_of(broker, protocol, more)
         try:
             with pytest.raises(NoBrokerAvailable, match=r"^broker 3"):
                 await client.forward(request_head(frame[:12]))
