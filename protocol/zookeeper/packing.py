@@ -48,7 +48,7 @@ from lethe.protocol.zookeeper.operations import (
 
 Group = tuple[Operation, ...]
 
-DEFAULT_MAX_OPERATIONS: Final = 100
+DEFAULT_MAX_OPERATIONS: Final = 64
 """ZooKeeper holds its last 500 transactions in memory; for partitions 140 (deletes) to 530 bytes per operation."""
 DEFAULT_MAX_BYTES: Final = 24 * 1024
 """It holds them three times, as request, transaction and log record: 500 of this size take 37 MB."""
