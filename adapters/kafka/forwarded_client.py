@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final
 
+from lethe.adapters.kafka.connection_state import PeerClosed
 from lethe.adapters.kafka.forwarding_proxy import CHUNK_BYTES, ForwardingProxy, NoBrokerAvailable, Upstream
 from lethe.adapters.streams import send
 from lethe.protocol.kafka.connection import ServerConnection
@@ -52,7 +53,8 @@ class ForwardedClient:
         self._answers: asyncio.Task[None] | None = None
         self._unanswered: deque[int] = deque()
         self._progress = asyncio.Event()
-        self._ended: str | None = None
+        self._ended: NoBrokerAvailable | PeerClosed | None = None
+        """Why no more is copied, as its caller learns it."""
 
     async def api_versions(self) -> ApiVersionsResponse:
         """Return the versions for this client. Raises NoBrokerAvailable."""
@@ -64,7 +66,7 @@ class ForwardedClient:
         return self._versions
 
     async def forward(self, head: RequestHead) -> None:
-        """Copy the next request, whose head has arrived. Raises NoBrokerAvailable, ProtocolError, OSError."""
+        """Copy the next request, whose head is there. Raises NoBrokerAvailable, PeerClosed, ProtocolError, OSError."""
         answered = await self._gets_answer(head)
         upstream = await self._open()
         await self._until(MAX_UNANSWERED - 1)
@@ -83,10 +85,11 @@ class ForwardedClient:
                 async with asyncio.timeout(self._max_idle_s):
                     await send(upstream.writer, (piece,))
             except ConnectionError as error:
-                raise NoBrokerAvailable(self._ended or f"broker {upstream.target.broker}: {error}") from error
+                raise self._ended or NoBrokerAvailable(f"broker {upstream.target.broker}: {error}") from error
 
     async def settled(self) -> None:
-        """Wait until all copied requests are answered. Raises NoBrokerAvailable if the connection has ended."""
+        """Wait until all copied requests are answered. Raises NoBrokerAvailable if the broker's connection has ended,
+        PeerClosed if the client's has."""
         await self._until(0)
 
     def close(self) -> None:
@@ -128,7 +131,7 @@ class ForwardedClient:
             self._progress.clear()
             await self._progress.wait()
         if self._ended is not None:
-            raise NoBrokerAvailable(self._ended)
+            raise self._ended
 
     # --- answers --------------------------------------------------------------------------------------------------
 
@@ -139,9 +142,11 @@ class ForwardedClient:
                 await self._copy_answer(upstream.reader)
         except asyncio.IncompleteReadError as error:
             where = "in the middle of an answer" if error.partial else "the connection"
-            self._end(f"broker {broker} closed {where}")
+            self._broker_failed(f"broker {broker} closed {where}")
         except (ProtocolError, OSError) as error:
-            self._end(f"broker {broker}: {error or 'the client did not read its answer'}")
+            self._broker_failed(f"broker {broker}: {error}")
+        except _ClientFailed as error:
+            self._end(PeerClosed(), str(error))
 
     async def _copy_answer(self, reader: asyncio.StreamReader) -> None:
         head = await reader.readexactly(_ANSWER_HEAD.size)
@@ -161,12 +166,25 @@ class ForwardedClient:
         self._progress.set()
 
     async def _write(self, piece: bytes) -> None:
+        """Raises _ClientFailed."""
+        try:
+            async with asyncio.timeout(self._max_idle_s):
+                await send(self._client, (piece,))
+        except TimeoutError:
+            raise _ClientFailed(f"it did not read an answer within {self._max_idle_s:g} s") from None
+        except OSError as error:
+            raise _ClientFailed(f"it did not take an answer: {error}") from error
         self._proxy.counts.bytes_out += len(piece)
-        async with asyncio.timeout(self._max_idle_s):
-            await send(self._client, (piece,))
 
-    def _end(self, reason: str) -> None:
-        self._ended = reason
+    def _broker_failed(self, reason: str) -> None:
         self._proxy.counts.failures += 1
+        self._end(NoBrokerAvailable(reason), reason)
+
+    def _end(self, error: NoBrokerAvailable | PeerClosed, reason: str) -> None:
+        self._ended = error
         self._progress.set()
         self._lost(reason)
+
+
+class _ClientFailed(Exception):
+    """An answer of the broker cannot be given to the client."""

@@ -12,6 +12,7 @@ from typing import Final, cast
 import pytest
 import uvloop
 
+from lethe.adapters.kafka.connection_state import PeerClosed
 from lethe.adapters.kafka.forwarded_client import ForwardedClient
 from lethe.adapters.kafka.forwarding_proxy import (
     BrokerTarget,
@@ -58,15 +59,22 @@ def a_produce_of_many_tags(count: int, body_bytes: int = 8) -> bytes:
     return struct.pack(">i", len(payload)) + payload
 
 
-def client_of(proxy: object, protocol: ServerConnection, more: Callable[[], Awaitable[None]]) -> ForwardedClient:
-    """A client of this proxy, to which nothing is answered."""
+def client_of(
+    proxy: object,
+    protocol: ServerConnection,
+    more: Callable[[], Awaitable[None]],
+    *,
+    answers: asyncio.StreamWriter | None = None,
+    lost: Callable[[str], None] = lambda _: None,
+) -> ForwardedClient:
+    """A client of this proxy; where nothing is said of `answers`, none may come."""
     return ForwardedClient(
         cast(ForwardingProxy, proxy),
         "PLAINTEXT",
         protocol,
-        cast(asyncio.StreamWriter, None),
+        cast(asyncio.StreamWriter, answers),
         more=more,
-        lost=lambda _: None,
+        lost=lost,
         spawn=asyncio.get_running_loop().create_task,
         max_idle_ms=1000,
     )
@@ -87,22 +95,38 @@ async def test_a_request_that_comes_byte_by_byte_is_not_looked_at_for_each() -> 
     assert protocol.looked_at < 4 * len(frame)
 
 
+Serves = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A broker that reads the beginning of the first request, and resets the connection."""
+    await reader.readexactly(1)
+    at_once = struct.pack("ii", 1, 0)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+    writer.transport.abort()
+
+
+async def answer_at_length(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A broker that answers the first request with more than any buffer holds."""
+    await reader.readexactly(1)
+    with contextlib.suppress(ConnectionError):
+        writer.write(struct.pack(">ii", 50_000_000, 7) + bytes(49_999_996))
+        await writer.drain()
+
+
 class OneBroker:
-    """A proxy with a broker that reads the beginning of the first request, and resets the connection."""
+    """A proxy with this broker."""
 
-    counts = ForwardingCounts()
-
-    def __init__(self) -> None:
+    def __init__(self, serves: Serves = reset) -> None:
         self.upstream: Upstream | None = None
+        self.counts = ForwardingCounts()
+        self._serves = serves
+
+    def check_answer(self, _: int) -> None:
+        """All sizes are welcome."""
 
     async def connect(self, *_: object) -> Upstream:
-        async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readexactly(1)
-            at_once = struct.pack("ii", 1, 0)
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
-            writer.transport.abort()
-
-        self._server = await asyncio.start_server(reset, "127.0.0.1")
+        self._server = await asyncio.start_server(self._serves, "127.0.0.1")
         host, port = self._server.sockets[0].getsockname()
         target = BrokerTarget(BrokerId(3), BrokerEpoch(7), Endpoint("PLAINTEXT", host, port))
         self.upstream = Upstream(target, *await asyncio.open_connection(host, port))
@@ -140,5 +164,59 @@ def test_a_broker_that_leaves_in_the_middle_of_a_request_is_named_on_each_event_
                 await client.forward(request_head(frame[:12]))
         finally:
             client.close()
+
+    run(scenario())
+
+
+class ClientConnection:
+    """A client's connection, and what was said when it was ended."""
+
+    def __init__(self) -> None:
+        self.lost: list[str] = []
+
+    async def __aenter__(self) -> ClientConnection:
+        accepted: asyncio.Future[asyncio.StreamWriter] = asyncio.get_running_loop().create_future()
+        self._server = await asyncio.start_server(lambda _, writer: accepted.set_result(writer), "127.0.0.1")
+        self._socket = socket.create_connection(self._server.sockets[0].getsockname())
+        self.answers = await accepted
+        return self
+
+    def leave(self) -> None:
+        self._socket.close()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.leave()
+        self.answers.transport.abort()
+        self._server.close()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_client_that_does_not_take_its_answer_is_not_a_failure_of_the_broker(
+    run: Callable[[Coroutine[None, None, None]], None], *, leaves: bool
+) -> None:
+    async def scenario() -> None:
+        metadata = struct.pack(">ihhihi", 14, 3, 1, 7, -1, -1)
+        protocol = ServerConnection({}, passes_on=True)
+        protocol.receive(metadata)
+        broker = OneBroker(answer_at_length)
+
+        async def no_more() -> None:
+            raise AssertionError("the whole request was there")
+
+        async with ClientConnection() as connection:
+            client = client_of(broker, protocol, no_more, answers=connection.answers, lost=connection.lost.append)
+            try:
+                await client.forward(request_head(metadata[:12]))
+                if leaves:
+                    connection.leave()
+                with pytest.raises(PeerClosed):
+                    async with asyncio.timeout(LIMIT_S):
+                        await client.settled()
+            finally:
+                client.close()
+        (said,) = connection.lost
+        assert said.startswith("it did not take an answer" if leaves else "it did not read an answer within 1 s")
+        assert broker.counts.failures == 0
 
     run(scenario())
