@@ -50,10 +50,15 @@ _NONCE_BYTES: Final = 24
 _FIRST_LOG_AFTER_S: Final = 0.5
 _LOG_INTERVAL_S: Final = 5.0
 _CLOSED: Final = "closed"
+_IS_IT_THERE: Final = ". Is ZooKeeper running, and is zookeeper.connect right?"
 
 
 class SessionOver(Exception):
     """Internal: the session cannot be continued."""
+
+
+class _TlsFailed(ConnectionError):
+    """The server was reached, and the message says what is wrong with TLS."""
 
 
 class _AccessRefused(SessionOver):
@@ -87,6 +92,8 @@ class SessionConnection:
         self._loop = asyncio.get_running_loop()
         self._confirmed_at = self._loop.time()
         self._next_server = 0
+        self._tls_failed: Final[set[Server]] = set()
+        """Servers that were reached at least once, and with which TLS failed."""
         self._pause_s = 0.0
 
     # --- opening --------------------------------------------------------------------------------------------------
@@ -105,9 +112,9 @@ class SessionConnection:
             raise ZooKeeperUnavailable(f"ZooKeeper at {self.config.connect} gave no session: {over}") from over
         except TimeoutError:
             shown = _describe(troubles) or "no answer"
+            question = "" if self._tls_failed.issuperset(troubles) and troubles else _IS_IT_THERE
             raise ZooKeeperUnavailable(
-                f"no ZooKeeper session within {self.config.connection_timeout_ms} ms ({shown}). Is ZooKeeper running, "
-                "and is zookeeper.connect right?"
+                f"no ZooKeeper session within {self.config.connection_timeout_ms} ms ({shown}){question}"
             ) from None
         finally:
             logging_task.cancel()
@@ -143,6 +150,8 @@ class SessionConnection:
                 except (OSError, TimeoutError) as error:
                     # The last attempt has little time: its timeout says less than an earlier error.
                     before = troubles.get(server)
+                    if isinstance(error, _TlsFailed):
+                        self._tls_failed.add(server)
                     troubles[server] = str(error) or before or "no answer in time"
                     if troubles[server] != before:
                         logger.info("ZooKeeper %s: %s", server, troubles[server])
@@ -179,10 +188,12 @@ class SessionConnection:
                 await self._require(connection, request, "the watches")
             if self.lost_reason is not None:
                 raise SessionOver(self.lost_reason)
-        except BaseException:
+        except BaseException as error:
+            connection.drop("given up while connecting")
             if connection.is_tls_refused:
                 self.config.refused.note(RefusalReason.TLS)
-            connection.drop("given up while connecting")
+                if isinstance(error, OSError):
+                    raise _TlsFailed(str(error)) from error
             raise
         self.connection = connection
         self.connections += 1
@@ -205,7 +216,7 @@ class SessionConnection:
             if tls is not None and (said := tls_failure(error, server.host)):
                 if shows_refusal(error):
                     self.config.refused.note(RefusalReason.TLS)
-                raise ConnectionError(said) from error
+                raise _TlsFailed(said) from error
             raise
         except ValueError as error:
             raise ConnectionError(str(error)) from error

@@ -127,7 +127,8 @@ async def test_a_wrong_password_inside_tls_is_final(place: Place) -> None:
 async def refusal(
     connect: str, context: ssl.SSLContext | None, *, is_counted: bool = True, limit_ms: int = 1_000
 ) -> str:
-    """What is said where no session can be opened; it names the server and its port."""
+    """What is said where no session can be opened. It names the server and its port, and asks nobody whether that
+    runs where TLS has shown it."""
     counts = RefusalCounts()
     with pytest.raises(ZooKeeperUnavailable) as refused:
         async with session_of(connect, context, limit_ms=limit_ms, refused=counts):
@@ -135,6 +136,7 @@ async def refusal(
     assert set(counts.by_reason) == ({RefusalReason.TLS} if is_counted else set())
     said = str(refused.value)
     assert f"({connect}: " in said
+    assert ("Is ZooKeeper running" in said) == (context is None and not is_counted)
     return said
 
 
