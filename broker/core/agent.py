@@ -44,6 +44,7 @@ from lethe.broker.core.epochs import (
     check_epochs,
     is_probe,
     is_unconfirmed,
+    known_epoch,
     on_controller_epoch_received,
     refusal,
 )
@@ -142,7 +143,7 @@ def _take(state: AgentState, received: ControlReceived) -> list[Effect]:
     error = check_epochs(state, received.addressed)
     if error is not ErrorCode.NONE:
         api = api_of(request).name
-        ours = state.broker_epoch if error is ErrorCode.STALE_BROKER_EPOCH else state.controller_epoch
+        ours = state.broker_epoch if error is ErrorCode.STALE_BROKER_EPOCH else known_epoch(state)
         theirs = received.addressed.broker_epoch if error is ErrorCode.STALE_BROKER_EPOCH else request.controller_epoch
         if is_probe(received.addressed):
             return [Reply(received.token, refusal(request, error))]

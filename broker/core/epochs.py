@@ -1,21 +1,26 @@
 """The epoch checks that every control request passes first, and the answer to a refused request.
 
 A broker epoch of -1 is not checked; an older one than ours is refused; a newer one is accepted, because the controller
-may see our registration before we do. A controller epoch below the highest one adopted is refused. Kafka does the same.
+may see our registration before we do. Kafka does the same.
 
-A higher controller epoch is adopted only after ZooKeeper has named it: `/controller_epoch` rises in the same multi that
-elects a controller, so no true request comes before it. Kafka's brokers adopt any, and one forged frame with epoch
-2147483647 makes such a broker refuse every true controller until it is restarted. An example, adopted epoch 5:
+An order is obeyed only under the controller epoch that ZooKeeper named last, and only from the controller that it
+names with it: `/controller_epoch` rises in the same multi that elects a controller, so no true request comes before it.
+Kafka's brokers adopt any epoch, so that one forged frame with epoch 2147483647 makes such a broker refuse every true
+controller until it is restarted, and one that has just started obeys whoever comes first. An example, where ZooKeeper
+has named epoch 5 of controller 7:
 
-    request has   /controller_epoch says   what happens
-    4             (not asked)              STALE_CONTROLLER_EPOCH
-    5             (not asked)              obeyed
-    6             6 or more                6 is adopted, obeyed; 6 is not asked for again
-    2147483647    6                        connection closed, nothing adopted
-    6             5 (a server lags)        connection closed, nothing adopted; the controller sends it again
-    6             nothing                  the same
-    6, of id 9    6, and it is of 7        the same, also where 6 is adopted: an epoch is of one controller
-    6, of id 9    6, of whom is unknown    obeyed: there is no /controller, or the next one is taking control
+    request                 ZooKeeper says     what happens
+    4                       (not asked)        STALE_CONTROLLER_EPOCH
+    5, of 7                 (not asked)        obeyed
+    6, of 8                 6, of 8            obeyed; 5 is stale from now on
+    6, of 8                 7, of 9            STALE_CONTROLLER_EPOCH, and so are 5 and 6 from now on
+    2147483647              6                  connection closed
+    6                       5 (a server lags)  connection closed; the controller sends it again
+    6                       nothing            the same
+    6, of 9                 6, of 8            the same
+    6, of 8                 6, of nobody       the same: there is no /controller, or the next one is taking control
+
+A broker that has just started knows no epoch: it asks before it obeys its first order.
 
 After a closed connection both Kafka's controller and Lethe's send the same request again; after an error Kafka's sends
 the next one. While a request waits for ZooKeeper, requests of other connections are carried out, so a forged frame
@@ -36,7 +41,7 @@ from lethe.broker.core.inputs import (
     ControlReceived,
 )
 from lethe.broker.core.records import record_refusal
-from lethe.broker.core.state import AgentState
+from lethe.broker.core.state import INITIAL_CONTROLLER_EPOCH, AgentState
 from lethe.protocol.kafka.control import (
     Addressed,
     ControlRequest,
@@ -58,10 +63,15 @@ def check_epochs(state: AgentState, addressed: Addressed) -> ErrorCode:
     """NONE, or the error that refuses the request. Adopts the controller epoch of a request that is not refused."""
     if addressed.broker_epoch != NO_EPOCH and addressed.broker_epoch < state.broker_epoch:
         return ErrorCode.STALE_BROKER_EPOCH
-    if addressed.request.controller_epoch < state.controller_epoch:
+    if addressed.request.controller_epoch < known_epoch(state):
         return ErrorCode.STALE_CONTROLLER_EPOCH
     state.controller_epoch = addressed.request.controller_epoch
     return ErrorCode.NONE
+
+
+def known_epoch(state: AgentState) -> ControllerEpoch:
+    """The highest controller epoch that was obeyed or that ZooKeeper has named."""
+    return max(state.controller_epoch, state.confirmed_epoch)
 
 
 def is_probe(addressed: Addressed) -> bool:
@@ -75,15 +85,21 @@ def is_unconfirmed(state: AgentState, addressed: Addressed) -> bool:
     being obeyed."""
     is_for_us = addressed.broker_epoch == NO_EPOCH or addressed.broker_epoch >= state.broker_epoch
     request = addressed.request
-    is_known = request.controller_epoch <= max(state.controller_epoch, state.confirmed_epoch)
-    return is_for_us and (not is_known or _is_of_another(state, request))
+    is_stale = request.controller_epoch < max(INITIAL_CONTROLLER_EPOCH, known_epoch(state))
+    return is_for_us and not is_stale and not _is_confirmed(state, request)
 
 
-def _is_of_another(state: AgentState, request: ControlRequest) -> bool:
-    """Whether ZooKeeper has named another controller for the request's epoch."""
-    if request.controller_epoch != state.confirmed_epoch or request.controller_epoch < state.controller_epoch:
-        return False
-    return state.confirmed_controller not in (None, request.controller_id)
+def _is_confirmed(state: AgentState, request: ControlRequest) -> bool:
+    """Whether ZooKeeper has named this epoch, with this controller. The initial one is of nobody."""
+    named = (state.confirmed_epoch, state.confirmed_controller)
+    return (
+        request.controller_epoch > INITIAL_CONTROLLER_EPOCH
+        and (
+            request.controller_epoch,
+            request.controller_id,
+        )
+        == named
+    )
 
 
 def await_confirmation(state: AgentState, received: ControlReceived) -> list[Effect]:
@@ -135,12 +151,16 @@ def _refuse_unconfirmed(
             seen, known = f"/controller_epoch could not be read: {answer.reason}", {}
         else:
             seen, known = f"/controller_epoch in ZooKeeper is {answer}", {"known_epoch": int(answer)}
-            if _is_of_another(state, request):
-                seen = f"{seen}, of controller {state.confirmed_controller}"
+            if answer == request.controller_epoch == state.confirmed_epoch:
+                seen = f"{seen}, {_whose(state.confirmed_controller)}"
         data = {"controller": int(request.controller_id), "epoch": int(request.controller_epoch), **known}
         effects.append(_refuse(received, f"controller epoch {request.controller_epoch} is not confirmed: {seen}"))
         effects.append(record_refusal(state, api_of(request).name, f"unconfirmed controller epoch: {seen}", data))
     return effects
+
+
+def _whose(controller: BrokerId | None) -> str:
+    return "and no /controller shows whose it is" if controller is None else f"of controller {controller}"
 
 
 def _refuse(received: ControlReceived, reason: str) -> Refuse:

@@ -67,11 +67,12 @@ class AgentState:
     settings: Settings
     broker_epoch: BrokerEpoch = NO_EPOCH
     controller_epoch: ControllerEpoch = INITIAL_CONTROLLER_EPOCH
-    """The highest one adopted; a request with a lower one is refused."""
+    """The highest one obeyed; a request with a lower one is refused."""
     confirmed_epoch: ControllerEpoch = INITIAL_CONTROLLER_EPOCH
-    """The highest one that ZooKeeper has named; a request with a higher one waits until it has been asked."""
+    """The highest one that ZooKeeper has named; a request with a lower one is refused, and one with a higher one waits
+    until it has been asked."""
     confirmed_controller: BrokerId | None = None
-    """Whose epoch that is, as far as known; a request of it from another controller waits as well."""
+    """Whose epoch that is; None: ZooKeeper has not shown it. A request of it from another controller waits as well."""
     log_dirs: dict[str, str | None] = field(default_factory=dict)
     """Log directory → why it is offline, or None; in the order of the configuration."""
     replicas: dict[TopicPartition, Replica] = field(default_factory=dict)

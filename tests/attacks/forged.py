@@ -11,15 +11,16 @@ from lethe.adapters.security.login import SaslLogin
 from lethe.protocol.kafka.control import ControlRequest
 from lethe.protocol.kafka.queries import Request
 from lethe.protocol.kafka.to_controller import AllocateProducerIdsRequest, ControlledShutdownRequest
-from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, TopicId
+from lethe.protocol.vocabulary import NO_EPOCH, BrokerEpoch, BrokerId, TopicId
 from tests.attacks.attack import Attack, Attempt, Control, Seen, has_error, told
 from tests.attacks.setting import BROKERS, CLEAR, GUEST, INTERNAL, LETHE, MTLS, SHA_512
-from tests.attacks.world import LEDGER_EPOCH, World
+from tests.attacks.world import LEDGER_EPOCH, World, until
 from tests.unit.broker.core import driver
 
 FORGED: Final = "forged controller"
 STALE: Final = "stale epochs"
 MOST: Final = 2_147_483_647
+FOREIGN_ID: Final = 666
 
 
 def deletes(listener: str = INTERNAL, user: str = LETHE) -> Control:
@@ -46,6 +47,30 @@ def forged(request: ControlRequest, listener: str = INTERNAL, user: str = LETHE,
             given["epoch"] = await world.controller_epoch() - given.pop("behind")
         addressed = await world.addressed(request, **given)
         what, answer = await told(world.ask(addressed, listener, user))
+        return Seen(what, not has_error(answer))
+
+    return attempt
+
+
+def to_a_new_run(request: ControlRequest, *, behind: int) -> Attempt:
+    """Return an attempt: the request of another controller and for any broker epoch, at an agent that has just started
+    and has heard nothing from its controller yet."""
+
+    async def attempt(world: World) -> Seen:
+        before, epoch = await world.broker_epoch(), await world.controller_epoch()
+        world.controller.pause()
+        try:
+            await world.agent.kill()
+            await world.agent.start()
+
+            async def is_registered_again() -> bool:
+                return await world.broker_epoch() != before
+
+            await until(is_registered_again, "the agent is registered again")
+            addressed = await world.addressed(request, epoch=epoch - behind, controller=FOREIGN_ID)
+            what, answer = await told(world.ask(addressed._replace(broker_epoch=NO_EPOCH)))
+        finally:
+            world.controller.resume()
         return Seen(what, not has_error(answer))
 
     return attempt
@@ -192,5 +217,19 @@ ATTACKS: Final = (
         "LeaderAndIsr with an earlier leader epoch of the partition",
         deletes(),
         forged(driver.become("ledger", None, leader_epoch=LEDGER_EPOCH - 1)),
+    ),
+    Attack(
+        STALE,
+        "StopReplica of another controller, with the epoch before the present one, to an agent that has just started",
+        deletes(),
+        to_a_new_run(STOP_ORDERS, behind=1),
+        restarts=True,
+    ),
+    Attack(
+        STALE,
+        "StopReplica of another controller, with the present epoch, to an agent that has just started",
+        deletes(),
+        to_a_new_run(STOP_ORDERS, behind=0),
+        restarts=True,
     ),
 )

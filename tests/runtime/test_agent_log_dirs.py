@@ -472,7 +472,8 @@ class Run:
     def __init__(self, root: Path, disk: FaultyDisk, seed: str) -> None:
         paths = [root / "a", root / "b"]
         self.log_dirs = LogDirs(paths, broker_id=1, fill_bytes=3, fill_segment_bytes=2, disk=disk)
-        self.state = AgentState(Settings(BrokerId(1), 0, seed), confirmed_epoch=ControllerEpoch(5))
+        self.state = AgentState(Settings(BrokerId(1), 0, seed))
+        self.state.confirmed_epoch, self.state.confirmed_controller = ControllerEpoch(5), BrokerId(9)
         self.acknowledged: list[ControlRequest] = []
 
     def start(self) -> tuple[FoundLogDir, ...]:

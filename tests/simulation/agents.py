@@ -353,6 +353,8 @@ class AgentProcess:
     def _ask_controller_epoch(self, run: int) -> None:
         def answered(answer: ControllerEpochReceived) -> None:
             if run == self._run:
+                if not isinstance(answer.answer, ControllerEpochUnavailable):
+                    self.promise.named_epoch = max(self.promise.named_epoch, answer.answer)
                 self.feed(answer)
 
         self._read(

@@ -33,10 +33,25 @@ def agent_ignores_controller_epoch() -> AbstractContextManager[object]:
     check = epochs.check_epochs
 
     def obey(state: AgentState, addressed: Addressed) -> ErrorCode:
-        state.controller_epoch = min(state.controller_epoch, addressed.request.controller_epoch)
-        return check(state, addressed)
+        confirmed, epoch = state.confirmed_epoch, addressed.request.controller_epoch
+        state.controller_epoch, state.confirmed_epoch = min(state.controller_epoch, epoch), min(confirmed, epoch)
+        error = check(state, addressed)
+        state.confirmed_epoch = confirmed
+        return error
 
     return everywhere(check, obey)
+
+
+@contextmanager
+def agent_obeys_epochs_that_are_over() -> Iterator[None]:
+    """An agent compares with the epoch that it has obeyed, and not with the one that ZooKeeper has named."""
+    asks = epochs.is_unconfirmed
+
+    def ask(state: AgentState, addressed: Addressed) -> bool:
+        return addressed.request.controller_epoch >= state.confirmed_epoch and asks(state, addressed)
+
+    with everywhere(epochs.known_epoch, lambda state: state.controller_epoch), everywhere(asks, ask):
+        yield
 
 
 def agent_adopts_any_controller_epoch() -> AbstractContextManager[object]:

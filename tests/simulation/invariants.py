@@ -329,13 +329,16 @@ def s7_unidentified_is_kept(where: str, directory: Directory) -> None:
 
 @dataclass(slots=True)
 class Promise:
-    """The epochs that one run of an agent has registered under, and obeyed."""
+    """The epochs that one run of an agent has registered under, obeyed, and been told of by ZooKeeper."""
 
     broker_epoch: int = NO_EPOCH
     controller_epoch: int = 0
+    named_epoch: int = 0
 
     def why_stale(self, addressed: Addressed) -> str | None:
-        """Why the order is stale; None where it is not."""
+        """Why the order, which arrives now, is stale; None where it is not."""
+        if addressed.request.controller_epoch < self.named_epoch:
+            return f"controller epoch {addressed.request.controller_epoch}, ZooKeeper has named {self.named_epoch}"
         if addressed.broker_epoch != NO_EPOCH and addressed.broker_epoch < self.broker_epoch:
             return f"broker epoch {addressed.broker_epoch}, known {self.broker_epoch}"
         return self.why_deposed(addressed)

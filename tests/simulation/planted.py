@@ -106,6 +106,7 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_agent.agent_ignores_broker_epoch,
         bugs_agent.agent_ignores_controller_epoch,
         bugs_agent.agent_adopts_any_controller_epoch,
+        bugs_agent.agent_obeys_epochs_that_are_over,
         bugs_agent.agent_ignores_topic_ids,
         bugs_agent.agent_remembers_too_long,
         bugs_agent.agent_trusts_earlier_tombstones,

@@ -178,8 +178,10 @@ class Driver:
         self.effects: list[Effect] = []
         self.replies: dict[int, Reply] = {}
         self.asked: list[tuple[str, ...]] = []
-        self.controller_epoch: ControllerEpochAnswer | None = ControllerEpoch(1_000)
+        self.controller_epoch: ControllerEpochAnswer | None = ControllerEpoch(5)
         """What ZooKeeper says; None leaves the question in flight."""
+        self.controller: BrokerId | None = BrokerId(9)
+        """Whose epoch it is."""
         self.epochs_asked = 0
         self.settled: list[tuple[FoundDebt, ...]] = []
         self.tokens = itertools.count(1)
@@ -208,7 +210,8 @@ class Driver:
                 return DiskPerformed(tuple(outcomes))
             case AskControllerEpoch():
                 self.epochs_asked += 1
-                return None if self.controller_epoch is None else ControllerEpochReceived(self.controller_epoch)
+                answer = self.controller_epoch
+                return None if answer is None else ControllerEpochReceived(answer, self.controller)
             case AskTopicIds(topics):
                 self.asked.append(topics)
                 return TopicIdsReceived(tuple(self.topic_ids.get(topic, TopicAbsence.NO_TOPIC) for topic in topics))

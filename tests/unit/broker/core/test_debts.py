@@ -23,7 +23,7 @@ from lethe.broker.core.state import AgentState, Settings
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.journal_schema import schema_problems
 from lethe.protocol.kafka.control import Addressed
-from lethe.protocol.vocabulary import ControllerEpoch, TopicId, TopicPartition
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch, TopicId, TopicPartition
 from tests.unit.broker.core.driver import DELAY_MS, EPOCH, ME, A, B, Driver, Entry, FakeDisk, X, Y, become
 
 
@@ -172,9 +172,8 @@ def test_requests_wait_until_the_directories_are_renamed() -> None:
 
 def test_what_a_request_has_begun_is_not_disturbed() -> None:
     driver = Driver(FakeDisk({A: {"t-0": Entry(X, 10, 1)}, B: {}}))
-    begun = step(driver.state, ControlReceived(1, Addressed(become("u", Y, is_new=True), EPOCH)), 0)
-    if driver.state.unconfirmed:
-        begun = step(driver.state, ControllerEpochReceived(ControllerEpoch(5)), 0)
+    step(driver.state, ControlReceived(1, Addressed(become("u", Y, is_new=True), EPOCH)), 0)
+    begun = step(driver.state, ControllerEpochReceived(ControllerEpoch(5), BrokerId(9)), 0)
     assert any(isinstance(effect, PerformDisk) for effect in begun)
     stage = driver.state.stage
     assert step(driver.state, DebtsRead((debt(),)), 0) == (SettleDebts(()),)

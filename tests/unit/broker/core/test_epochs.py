@@ -12,6 +12,7 @@ from lethe.broker.core.effects import Refuse
 from lethe.broker.core.epochs import MAX_UNCONFIRMED
 from lethe.broker.core.inputs import (
     BrokerRegistered,
+    ControllerEpochAnswer,
     ControllerEpochReceived,
     ControllerEpochUnavailable,
     ControlReceived,
@@ -27,7 +28,7 @@ from lethe.protocol.kafka.control import (
 )
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
-from tests.unit.broker.core.driver import EPOCH, Driver, become, metadata, stop
+from tests.unit.broker.core.driver import EPOCH, A, Driver, Entry, FakeDisk, X, become, metadata, stop
 
 REQUESTS = pytest.mark.parametrize(
     "request_", [become(partitions=(0, 1)), metadata(), stop(partitions=(0, 1))], ids=["lai", "umr", "stop"]
@@ -115,10 +116,9 @@ def test_without_an_answer_of_zookeeper_nothing_is_adopted_and_the_controller_tr
 def test_an_epoch_that_zookeeper_has_named_is_not_asked_for_again() -> None:
     driver = Driver()
     driver.controller_epoch = ControllerEpoch(7)
-    for epoch in (5, 5, 6, 7, 7):
-        assert driver.stop(stop(controller_epoch=epoch)).error == ErrorCode.NONE
+    for _ in range(3):
+        assert driver.stop(stop(controller_epoch=7)).error == ErrorCode.NONE
     assert driver.epochs_asked == 1
-    assert driver.state.controller_epoch == 7
     driver.send(stop(controller_epoch=8))
     assert driver.epochs_asked == 2
 
@@ -132,12 +132,11 @@ def test_a_request_for_an_earlier_registration_is_refused_without_asking_zookeep
 def test_while_zookeeper_is_asked_the_known_controller_is_obeyed() -> None:
     driver = Driver()
     driver.leader_and_isr(become(controller_epoch=5))
-    driver.state.confirmed_epoch = ControllerEpoch(5)
     driver.controller_epoch = None
     forged = driver.send(stop(controller_epoch=FORGED))
     assert driver.stop(stop(controller_epoch=5)).error == ErrorCode.NONE
     assert forged not in driver.replies
-    driver.feed(ControllerEpochReceived(ControllerEpoch(5)))
+    answered(driver, 5, 9)
     assert refused(driver) == [forged]
 
 
@@ -147,11 +146,11 @@ def test_an_answer_counts_for_what_came_before_the_question_only() -> None:
     first, second = driver.send(metadata(controller_epoch=6)), driver.send(metadata(controller_epoch=7))
     third = driver.send(metadata(controller_epoch=6))
     assert driver.epochs_asked == 1
-    driver.feed(ControllerEpochReceived(ControllerEpoch(6)))
+    answered(driver, 6, 9)
     assert sorted(driver.replies) == [first, third], "asked for or not, 6 is confirmed"
     assert refused(driver) == []
     assert driver.epochs_asked == 2
-    driver.feed(ControllerEpochReceived(ControllerEpoch(7)))
+    answered(driver, 7, 9)
     assert driver.replies[second].response.error == ErrorCode.NONE
     assert driver.state.controller_epoch == 7
 
@@ -159,7 +158,6 @@ def test_an_answer_counts_for_what_came_before_the_question_only() -> None:
 def test_a_flood_of_forged_epochs_is_refused_not_kept_and_the_known_controller_is_obeyed() -> None:
     driver = Driver()
     driver.leader_and_isr(become(controller_epoch=5))
-    driver.state.confirmed_epoch = ControllerEpoch(5)
     driver.controller_epoch = None
     forged = [driver.send(stop(controller_epoch=FORGED)) for _ in range(MAX_UNCONFIRMED + 1)]
     assert refused(driver) == forged[-1:]
@@ -171,6 +169,7 @@ def test_controller_epochs_are_adopted_and_never_go_back(build: Builder) -> None
     driver = Driver()
     for epoch, expected in [(5, 0), (5, 0), (7, 0), (6, ErrorCode.STALE_CONTROLLER_EPOCH), (7, 0)]:
         request = build(controller_epoch=epoch)
+        driver.controller_epoch = ControllerEpoch(epoch)
         assert driver.replies[driver.send(request)].response.error == expected
     assert driver.state.controller_epoch == 7
 
@@ -193,7 +192,7 @@ def test_after_registering_again_requests_for_the_old_incarnation_are_refused() 
 
 def test_a_flood_of_waiting_requests_is_refused_not_kept() -> None:
     driver = Driver()
-    driver.state.confirmed_epoch = ControllerEpoch(5)
+    driver.state.confirmed_epoch, driver.state.confirmed_controller = ControllerEpoch(5), BrokerId(9)
     assert step(driver.state, ControlReceived(1, Addressed(become(), EPOCH)), 0)
     for token in range(2, MAX_WAITING_REQUESTS + 2):
         assert step(driver.state, ControlReceived(token, Addressed(stop(), EPOCH)), 0) == ()
@@ -241,22 +240,57 @@ def test_an_id_that_differs_is_asked_for_again() -> None:
     assert driver.replies[true].response.error == ErrorCode.NONE
 
 
-def test_without_a_controller_in_zookeeper_the_epoch_alone_counts_and_a_known_id_is_kept() -> None:
+def test_an_epoch_of_which_zookeeper_shows_no_controller_is_obeyed_from_nobody_and_a_known_id_is_kept() -> None:
     driver = Driver()
     driver.controller_epoch = None
     resigned = driver.send(of(7, 6))
     answered(driver, 6, None)
-    assert driver.replies[resigned].response.error == ErrorCode.NONE
-    driver.send(of(7, 7))
-    answered(driver, 7, 7)
-    driver.send(of(9, 7))
-    answered(driver, 7, None)
-    assert len(refused(driver)) == 1
-
-
-def test_a_request_of_an_earlier_epoch_than_that_of_the_present_controller_is_obeyed() -> None:
-    driver = Driver()
-    driver.controller_epoch = None
-    late = driver.send(of(9, 5))
+    assert refused(driver) == [resigned]
+    (said,) = driver.records(EventRecordType.REFUSAL)
+    seen = "/controller_epoch in ZooKeeper is 6, and no /controller shows whose it is"
+    assert said.data["why"] == f"unconfirmed controller epoch: {seen}"
+    again = driver.send(of(7, 6))
     answered(driver, 6, 7)
-    assert driver.replies[late].response.error == ErrorCode.NONE
+    assert driver.replies[again].response.error == ErrorCode.NONE
+    forged = driver.send(of(9, 6))
+    answered(driver, 6, None)
+    assert refused(driver) == [resigned, forged]
+    assert driver.stop(of(7, 6)).error == ErrorCode.NONE
+
+
+@REQUESTS_OF_ANY_EPOCH
+@pytest.mark.parametrize("epoch", [0, 1, 6])
+@pytest.mark.parametrize("broker_epoch", [EPOCH, -1])
+@pytest.mark.parametrize("answer", [ControllerEpoch(7), ControllerEpochUnavailable("it is away")])
+def test_an_agent_that_has_just_started_obeys_no_earlier_epoch(
+    build: Builder, epoch: int, broker_epoch: int, answer: ControllerEpochAnswer
+) -> None:
+    driver = Driver(FakeDisk({A: {"t-0": Entry(X, 10, 1)}}))
+    driver.controller_epoch = answer
+    token = driver.send(build(controller_epoch=epoch), broker_epoch)
+    assert list(driver.disk.log_dirs[A]) == ["t-0"]
+    if isinstance(answer, ControllerEpochUnavailable):
+        assert refused(driver) == [token]
+    else:
+        assert driver.replies[token].response.error == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert driver.state.controller_epoch == 0
+
+
+def test_nobody_is_obeyed_under_the_epoch_before_the_first_election() -> None:
+    driver = Driver()
+    driver.controller_epoch = ControllerEpoch(0)
+    token = driver.send(of(9, 0))
+    assert refused(driver) == [token]
+
+
+def test_a_forged_high_epoch_does_not_bring_back_the_one_that_is_over() -> None:
+    """It makes the agent ask, and so learn that its controller was followed by another one."""
+    driver = Driver()
+    driver.leader_and_isr(become(controller_epoch=5))
+    driver.controller_epoch, driver.controller = ControllerEpoch(6), BrokerId(8)
+    forged = driver.send(of(666, FORGED))
+    assert refused(driver) == [forged]
+    for controller in (666, 9):
+        assert driver.stop(of(controller, 5)).error == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert driver.records(EventRecordType.REFUSAL)[-1].data["known_epoch"] == 6
+    assert driver.stop(of(8, 6)).error == ErrorCode.NONE

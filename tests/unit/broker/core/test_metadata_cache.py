@@ -55,6 +55,7 @@ def test_a_new_incarnation_takes_the_name_over() -> None:
 
 def test_a_negative_controller_id_means_none() -> None:
     driver = Driver()
+    driver.controller = BrokerId(-1)
     request = metadata()
     driver.update(type(request)(BrokerId(-1), request.controller_epoch, (), ()))
     assert driver.state.cache.controller_id is None

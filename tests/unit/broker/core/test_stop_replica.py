@@ -230,6 +230,7 @@ def test_a_tombstone_of_an_earlier_controller_does_not_say_which_incarnation_goe
     driver.leader_and_isr(become(topic_id=X, is_new=True))
     driver.update(tombstone(topic_id=X, controller_epoch=5))
     driver.topic_ids["t"] = answer
+    driver.controller_epoch = ControllerEpoch(6)
     assert only_error(driver.stop(stop(controller_epoch=6))) == ErrorCode.NONE
     assert driver.asked == [("t",)]
     (name,) = names(driver)
