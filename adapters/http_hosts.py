@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 RESOLVER: Final = Path("/etc/resolv.conf")
+_IPV6: Final = 6
 
 
 class AllowedHosts:
@@ -81,8 +82,10 @@ def _plain(host: str) -> str:
 
 
 def _is_address(host: str) -> bool:
+    """Return whether it is an address. One of IPv6 may name a zone, which has no dot as a domain has."""
+    address, _, zone = host.partition("%")
     try:
-        ipaddress.ip_address(host.partition("%")[0])
+        version = ipaddress.ip_address(address).version
     except ValueError:
         return False
-    return True
+    return not zone or (version == _IPV6 and "." not in zone)

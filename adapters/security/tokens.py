@@ -96,4 +96,6 @@ def _checked(source: str, data: bytes) -> str:
         raise TokenUnavailable(f"{source} is not ASCII, so it is no token") from None
     if not token:
         raise TokenUnavailable(f"{source} is empty")
+    if len(token.split()) > 1:
+        raise TokenUnavailable(f"{source} has white space or line ends within, so it is not one token")
     return token

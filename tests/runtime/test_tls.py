@@ -311,6 +311,13 @@ async def test_old_versions_are_neither_offered_nor_taken(ca: Authority, tmp_pat
         await shown(port, old)
 
 
+def test_nobody_may_renegotiate(ca: Authority, tmp_path: Path) -> None:
+    """Each renegotiation of TLS 1.2 costs a server a handshake, and a client little."""
+    material = TlsMaterial(showing(ca.issue(), tmp_path))
+    for context in (material.server_context(), material.client_context()):
+        assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
 async def test_a_server_without_tls(ca: Authority, tmp_path: Path) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)

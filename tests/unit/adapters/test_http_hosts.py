@@ -46,6 +46,9 @@ def test_addresses_names_without_a_dot_and_names_of_ours_are_answered(header: st
         "[evil.example]:80",
         "[::1].evil.example",
         "[::1]evil",
+        "127.0.0.1%.evil.example",
+        "127.0.0.1%25",
+        "[::1%evil.example]:80",
     ],
 )
 def test_a_name_that_a_stranger_may_have_is_refused(header: str) -> None:

@@ -26,6 +26,7 @@ async def test_a_file_is_read_again_each_time(tmp_path: Path) -> None:
     [
         (b"", "is empty"),
         (b" \n", "is empty"),
+        (b"s3cret\nother\n", "not one token"),
         (b"s3cret\xe4", "is not ASCII"),
         (b"s" * (MAX_TOKEN_BYTES + 1), "more than"),
     ],
@@ -56,6 +57,7 @@ async def test_a_command_is_run_each_time(tmp_path: Path) -> None:
     [
         ("print('s3cret'); raise SystemExit(3)", "exit status 3; run it by hand"),
         ("pass", "is empty"),
+        ("print('s3cret'); print('other')", "not one token"),
         (f"print('s' * {MAX_TOKEN_BYTES + 1})", "more than 65,536 bytes"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "exit status -9"),
     ],

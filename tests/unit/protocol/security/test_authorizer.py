@@ -40,7 +40,9 @@ def authorizer(acls: dict[ResourcePattern, tuple[AclEntry, ...]]) -> Authorizer:
     return Authorizer(Acls.of(acls), frozenset({ROOT}))
 
 
-@pytest.mark.parametrize("resource", [topic("orders"), topic("*"), topic("ord", PatternType.PREFIXED)])
+@pytest.mark.parametrize(
+    "resource", [topic("orders"), topic("*"), *(topic(start, PatternType.PREFIXED) for start in ("ord", "orders"))]
+)
 @pytest.mark.parametrize("principal", [ANN, EVERYONE])
 @pytest.mark.parametrize("host", [HERE, "*"])
 @pytest.mark.parametrize("operation", [Operation.READ, Operation.ALL])
