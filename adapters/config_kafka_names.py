@@ -5,9 +5,10 @@ A `server.properties` made for Kafka contains many of them. They are no mistakes
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-KAFKA_PREFIXES: Final = (
+PLUG_IN_PREFIXES: Final = (
     "listener.name.",
     "sasl.",
     "ssl.",
@@ -23,7 +24,11 @@ KAFKA_PREFIXES: Final = (
     "authorizer.",
     "super.users",
 )
-"""Prefixes of names that users or plug-ins choose."""
+"""Prefixes of names that users or plug-ins choose: such a name may be right though nobody here knows it."""
+
+_LISTENER_PREFIX: Final = re.compile(
+    r"listener\.name\.([^.]+)\.(?:(?:plain|gssapi|oauthbearer|scram-sha-256|scram-sha-512)\.)?"
+)
 
 _NAMES: Final = """
     advertised.host.name advertised.listeners advertised.port alter.config.policy.class.name
@@ -89,6 +94,38 @@ _NAMES: Final = """
     unstable.api.versions.enable unstable.feature.versions.enable zookeeper.client.secure zookeeper.connect
     zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
     zookeeper.metadata.migration.min.batch.size zookeeper.session.timeout.ms zookeeper.set.acl
+    zookeeper.clientCnxnSocket zookeeper.ssl.cipher.suites zookeeper.ssl.client.enable zookeeper.ssl.crl.enable
+    zookeeper.ssl.enabled.protocols zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location
+    zookeeper.ssl.keystore.password zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable zookeeper.ssl.protocol
+    zookeeper.ssl.truststore.location zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type
+    sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name
+    sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class
+    sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+    sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
+    sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism sasl.mechanism.controller.protocol
+    sasl.mechanism.inter.broker.protocol sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
+    sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
+    sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+    sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class sasl.server.max.receive.size
+    ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols
+    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm
+    ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
+    ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation
+    ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location ssl.truststore.password
+    ssl.truststore.type super.users
 """
 
 KAFKA_NAMES: Final = frozenset(_NAMES.split())
+
+
+def without_listener(name: str) -> str:
+    """Return the name without `listener.name.<listener>.` and a mechanism behind it, which many names may have."""
+    return _LISTENER_PREFIX.sub("", name, count=1)
+
+
+def listener_of(name: str) -> str | None:
+    """Return the listener that the name is for; None if it has no such prefix."""
+    found = _LISTENER_PREFIX.match(name)
+    return None if found is None else found[1]

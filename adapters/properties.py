@@ -13,17 +13,22 @@ from __future__ import annotations
 import difflib
 import enum
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from lethe.adapters.config_environment import Setting, environment_settings, unknown_variables, variable_name
-from lethe.adapters.config_kafka_names import KAFKA_NAMES, KAFKA_PREFIXES
+from lethe.adapters.config_kafka_names import KAFKA_NAMES, PLUG_IN_PREFIXES, listener_of, without_listener
 from lethe.protocol.kafka.config_values import parse_boolean
 
 MAX_SHOWN: Final = 120
 _OF_SECRETS: Final = re.compile(r"pass|secret|jaas|digest|credential|token|private|(?:^|\.)key$", re.IGNORECASE)
+_NAMING_LISTENERS: Final = (
+    *("listeners", "advertised.listeners", "listener.security.protocol.map", "control.plane.listener.name"),
+    *("inter.broker.listener.name", "security.inter.broker.protocol"),
+)
+"""Properties whose values name listeners, with their address, protocol or nothing behind a colon."""
 _LIKE_A_NAME: Final = re.compile(r"[a-z][a-z_-]{0,40}|[^.]+(\.[^.]+)+")
 """A word in small letters, or words with dots between. Other lines may be the rest of a key in PEM."""
 
@@ -324,20 +329,41 @@ def read_values(path: Path | None, environ: Mapping[str, str], schema: Schema) -
 
 
 def unknown_names(settings: Mapping[str, Setting], known: Iterable[str]) -> list[str]:
-    """Return a warning for each name that is unknown to both Lethe and Kafka."""
-    known = list(known)
+    """Return a warning for each name that is unknown to both Lethe and Kafka, and for each listener that there is not.
+
+    A name that a plug-in may have chosen is reported where it is nearly a known one."""
+    known = {*known}
     warnings = []
     for name, setting in settings.items():
-        if name in known or name in KAFKA_NAMES or name.startswith(KAFKA_PREFIXES):
+        plain = without_listener(name)
+        if name in known or plain in known or plain in KAFKA_NAMES:
             continue
         if not _LIKE_A_NAME.fullmatch(name):
             remedy = "if it continues a value, end the line before it with a backslash"
             warnings.append(f"{setting.origin}: a line without the name of a property is ignored; {remedy}")
             continue
-        near = difflib.get_close_matches(name, [*known, *sorted(KAFKA_NAMES)], n=1, cutoff=0.8)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        near = nearest(plain, known | KAFKA_NAMES)
+        if near is None and name.startswith(PLUG_IN_PREFIXES):
+            continue
+        hint = "" if near is None else f"; did you mean {name.removesuffix(plain)}{near}?"
         warnings.append(f"{setting.origin}: unknown property {_shown(name)} is ignored{hint}")
-    return warnings
+    return [*warnings, *_unknown_listeners(settings)]
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that somebody may have meant who wrote this one; None if there is none."""
+    return next(iter(difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)), None)
+
+
+def _unknown_listeners(settings: Mapping[str, Setting]) -> Iterator[str]:
+    """Yield a warning for each property of a listener that no other property names."""
+    values = [settings[name].value for name in _NAMING_LISTENERS if name in settings]
+    listeners = {word.partition(":")[0].strip().lower() for value in values for word in value.split(",")} - {""}
+    for name, setting in settings.items():
+        listener = listener_of(name)
+        if "listeners" in settings and listener is not None and listener.lower() not in listeners:
+            known = ", ".join(sorted(listeners))
+            yield f"{setting.origin}: {_shown(name)} is of no listener that is named here ({known}), and is ignored"
 
 
 def whole_number(text: str) -> int | None:

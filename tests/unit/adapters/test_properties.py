@@ -279,6 +279,42 @@ def test_unknown_names_are_reported_with_the_nearest_known_one(tmp_path: Path) -
     assert "did you mean" not in warning
 
 
+@pytest.mark.parametrize(
+    "wrong, right",
+    [
+        ("ssl.client.aut", "ssl.client.auth"),
+        ("listener.name.internal.ssl.client.autth", "listener.name.internal.ssl.client.auth"),
+        (
+            "listener.name.internal.scram-sha-512.sasl.jaas.confg",
+            "listener.name.internal.scram-sha-512.sasl.jaas.config",
+        ),
+        ("sasl.server.max.recieve.size", "sasl.server.max.receive.size"),
+        ("zookeeper.ssl.endpoint.identifcation.algorithm", "zookeeper.ssl.endpoint.identification.algorithm"),
+        ("super.userss", "super.users"),
+        ("authorizer.clas.name", "authorizer.class.name"),
+    ],
+)
+def test_a_misspelt_name_is_reported_also_where_plug_ins_may_choose_names(
+    wrong: str, right: str, tmp_path: Path
+) -> None:
+    text = f"{MINIMAL}listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INTERNAL:SSL\n{wrong}=x\n"
+    (warning,) = (each for each in load(text, tmp_path).warnings if wrong in each)
+    assert warning.endswith(f"server.properties:5: unknown property '{wrong}' is ignored; did you mean {right}?")
+
+
+def test_a_property_of_a_listener_that_nobody_names_is_reported(tmp_path: Path) -> None:
+    text = MINIMAL + "listeners=PLAINTEXT://127.0.0.1:9092\n"
+    (warning,) = load(text + "listener.name.internl.ssl.client.auth=required\n", tmp_path).warnings
+    assert warning.endswith(
+        "'listener.name.internl.ssl.client.auth' is of no listener that is named here (plaintext), and is ignored"
+    )
+    assert load(text + "listener.name.plaintext.ssl.client.auth=required\n", tmp_path).warnings == ()
+
+
+def test_what_only_a_plug_in_knows_raises_no_warning(tmp_path: Path) -> None:
+    assert load(MINIMAL + "ssl.vault.address=x\nauthorizer.ranger.url=y\n", tmp_path).warnings == ()
+
+
 def test_kafkas_own_file_raises_no_warning(tmp_path: Path) -> None:
     text = (
         "num.network.threads=3\nnum.io.threads=8\nsocket.send.buffer.bytes=102400\nlog.retention.hours=168\n"

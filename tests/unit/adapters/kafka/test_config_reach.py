@@ -134,6 +134,22 @@ def test_a_client_uses_any_listener_of_its_protocol(tmp_path: Path) -> None:
     assert load_client_reach(file).choice.spoken == (PLAINTEXT,)
 
 
+@pytest.mark.parametrize(
+    "line, reason",
+    [
+        ("security.protocl=SASL_SSL", "security.protocl: is unknown; write security.protocol, or remove the line"),
+        ("ssl.trustore.location=/x", "ssl.trustore.location: is unknown; write ssl.truststore.location, or remove"),
+    ],
+)
+def test_a_misspelt_line_does_not_lead_to_plaintext(line: str, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"client.id=me\nmax.in.flight.requests.per.connection=1\n{line}\n")
+    with pytest.raises(ConfigError) as refused:
+        load_client_reach(file)
+    (problem,) = str(refused.value).splitlines()
+    assert f"client.properties:3: {reason}" in problem
+
+
 def test_the_file_of_a_client_names_its_listener(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=PLAINTEXT\nlethe.listener.name=Clients\n")
