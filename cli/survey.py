@@ -29,10 +29,11 @@ from lethe.cli.zookeeper_access import with_session
 from lethe.protocol.counting import counted
 from lethe.protocol.findings import Reason
 from lethe.protocol.journal import JsonValue
+from lethe.protocol.zookeeper import paths
 
 if TYPE_CHECKING:
     from lethe.survey.leftovers import Leftover
-    from lethe.survey.views import Survey
+    from lethe.survey.views import Survey, ZooKeeperTree
 
 Out = Annotated[
     Path | None,
@@ -171,19 +172,11 @@ def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
     from lethe.survey.debts import debts_lines
 
     tree = taken.zookeeper
-    partitions = sum(len(topic.assignments or ()) for topic in tree.topics.values())
-    size = sum(d.size_bytes for view in taken.log_dirs for d in view.directories)
     answered = sum(answer.cache is not None for answer in taken.answers)
-    controller = "no controller" if tree.controller is None else f"controller {tree.controller.broker_id}"
-    topics = (
-        f"{counted(len(tree.topics), 'topic')} with {counted(partitions, 'partition')}, "
-        f"{len(tree.marked)} marked for deletion"
-    )
-    log_dirs = counted(len(taken.log_dirs), "log directory", "log directories")
     lines = [
-        f"ZooKeeper: {topics}, {controller}",
+        f"ZooKeeper: {_topics(tree)}, {_controller(tree)}",
         f"Caches:    {answered} of {counted(len(tree.brokers), 'broker')} answered",
-        f"Disks:     {log_dirs} with {counted(size, 'byte')}{_described_only(taken)}",
+        f"Disks:     {_disks(taken)}{_described_only(taken)}",
     ]
     if taken.in_motion:
         lines.append(f"Changing meanwhile, so nothing is said of them: {', '.join(taken.in_motion)}")
@@ -197,6 +190,32 @@ def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
         soon = f" {what} with {counted(size, 'byte')} will be removed within the brokers' delay." if delayed else ""
         lines.append(f"{nothing(taken)}{soon}")
     return lines
+
+
+def _topics(tree: ZooKeeperTree) -> str:
+    """Return how many topics there are and are marked, as far as they could be seen."""
+    partitions = sum(len(topic.assignments or ()) for topic in tree.topics.values())
+    unseen = f" ({tree.unseen_topics} of them could not be read)" if tree.unseen_topics else ""
+    topics = f"{counted(len(tree.topics), 'topic')}{unseen} with {counted(partitions, 'partition')}"
+    marked = f"{len(tree.marked)} marked for deletion" if tree.knows_markers else "marks for deletion unseen"
+    return f"{topics if tree.knows_topics else 'topics unseen'}, {marked}"
+
+
+def _controller(tree: ZooKeeperTree) -> str:
+    if tree.controller is not None:
+        return f"controller {tree.controller.broker_id}"
+    return "no controller" if tree.could_read(paths.CONTROLLER) else "controller unseen"
+
+
+def _disks(taken: Survey) -> str:
+    """Return how many log directories were seen, of how many brokers where these are not all, and what they hold."""
+    if not taken.log_dirs:
+        return "no log directory seen"
+    size = sum(d.size_bytes for view in taken.log_dirs for d in view.directories)
+    known = {broker.id for broker in taken.zookeeper.brokers}
+    seen = known & {view.broker for view in taken.log_dirs}
+    brokers = f" of {len(seen)} of {counted(len(known), 'broker')}" if seen < known else ""
+    return f"{counted(len(taken.log_dirs), 'log directory', 'log directories')}{brokers} with {counted(size, 'byte')}"
 
 
 def nothing(taken: Survey) -> str:

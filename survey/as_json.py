@@ -11,11 +11,11 @@ from lethe.protocol.journal import JsonValue
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.survey.debts import debt_json
 from lethe.survey.leftovers import Leftover
-from lethe.survey.views import LogDirView, Survey, printable
+from lethe.survey.views import LogDirView, Survey, ZooKeeperTree, printable
 
 
 def survey_to_json(survey: Survey, findings: Sequence[Leftover]) -> dict[str, JsonValue]:
-    """Return the whole document: what was seen, what could not be seen, what is left over."""
+    """Return the whole document: what was seen, what could not be seen, what is left over. null: it was not seen."""
     return {
         "taken_at_ms": survey.taken_at_ms,
         "took_ms": survey.took_ms,
@@ -61,10 +61,16 @@ def _zookeeper(survey: Survey) -> dict[str, JsonValue]:
         "controller": None if tree.controller is None else tree.controller.broker_id,
         "controller_epoch": tree.controller_epoch,
         "brokers": [broker.id for broker in tree.brokers],
-        "topics": len(tree.topics),
-        "partitions": sum(len(topic.assignments or ()) for topic in tree.topics.values()),
-        "marked": [*tree.marked],
+        "topics": len(tree.topics) if tree.knows_topics else None,
+        "partitions": _partitions(tree),
+        "marked": [*tree.marked] if tree.knows_markers else None,
     }
+
+
+def _partitions(tree: ZooKeeperTree) -> int | None:
+    if not tree.knows_topics or tree.unseen_topics:
+        return None
+    return sum(len(topic.assignments or ()) for topic in tree.topics.values())
 
 
 def _brokers(survey: Survey) -> list[JsonValue]:

@@ -33,7 +33,9 @@ BROKER_FINDINGS: Final = MetricFamily(
     "lethe_survey_broker_findings", "The same by broker, where it is in a cache or on a disk", ("standing", "broker_id")
 )
 PROBLEMS: Final = MetricFamily(
-    "lethe_survey_problems", "What the survey could not see: brokers that are down, directories it may not read"
+    "lethe_survey_problems",
+    "What the survey could not see, so that a count of 0 proves nothing: brokers that are down, directories and znodes "
+    "that it may not read",
 )
 TAKEN: Final = MetricFamily(
     "lethe_survey_timestamp_seconds", "When the survey was taken, in seconds since 1970; old: it is not run any more"

@@ -123,6 +123,11 @@ class ZooKeeperTree:
         return self.could_read(paths.DELETE_TOPICS)
 
     @property
+    def unseen_topics(self) -> int:
+        """How many of `topics` could not be read or understood, so that their partitions are unknown."""
+        return sum(topic.assignments is None for topic in self.topics.values())
+
+    @property
     def knows_plans(self) -> bool:
         """True if markers and reassignments were read: topics and partitions outside them are to stay as they are."""
         return self.knows_markers and self.could_read(paths.REASSIGN_PARTITIONS)

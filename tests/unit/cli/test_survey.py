@@ -20,9 +20,11 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, Delete
 from lethe.protocol.zookeeper.znodes import Debt, encode_debt
 from lethe.survey.views import NOT_SEEN, LogDirSource, LogDirView, Survey, ZooKeeperTree
+from tests.fakes.forbidden_znodes import forbidding
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online
 
+UNREAD = "1 topic (1 of them could not be read)"
 IN_PARTS = "Nothing is left over in ZooKeeper, in the caches and"
 
 
@@ -45,6 +47,41 @@ async def test_nothing_left_over(alone: FakeSession, tmp_path: Path) -> None:
     assert answer.exit is Exit.OK
     assert answer.lines[-1] == "Nothing is left over."
     assert answer.tables == ()
+
+
+@pytest.mark.parametrize(
+    "hidden, header, counts",
+    [
+        (
+            paths.BROKER_TOPICS,
+            "ZooKeeper: topics unseen, 1 marked for deletion, controller unseen",
+            {"topics": None, "partitions": None, "marked": ["orders"]},
+        ),
+        (
+            paths.DELETE_TOPICS,
+            "ZooKeeper: 1 topic with 2 partitions, marks for deletion unseen, controller unseen",
+            {"topics": 1, "partitions": 2, "marked": None},
+        ),
+        (
+            paths.topic("orders"),
+            f"ZooKeeper: {UNREAD} with 0 partitions, 1 marked for deletion, controller unseen",
+            {"topics": 1, "partitions": None, "marked": ["orders"]},
+        ),
+    ],
+)
+async def test_what_may_not_be_read_is_not_counted_as_nothing(
+    alone: FakeSession, hidden: str, header: str, counts: dict[str, object]
+) -> None:
+    plan = TopicPlan("orders", TopicId(uuid.uuid4()), ((1,), (2,)))
+    await apply(alone, *creation_operations(plan, config_exists=False), Create(paths.delete_topic("orders"), None))
+    answer = await survey_answer(forbidding(alone, hidden, paths.CONTROLLER), PLAINTEXT_REACH, {})
+    assert answer.exit is not Exit.OK
+    assert answer.lines[0] == header
+    assert answer.lines[2] == "Disks:     no log directory seen"
+    assert isinstance(answer.data, dict)
+    zookeeper = answer.data["zookeeper"]
+    assert isinstance(zookeeper, dict)
+    assert {name: zookeeper[name] for name in counts} == counts
 
 
 def _findings(answer: Answer) -> list[object]:
