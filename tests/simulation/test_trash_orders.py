@@ -86,6 +86,12 @@ def test_a_replica_that_a_reassignment_removes_is_no_deletion_of_its_topic() -> 
     marked.stay()
 
 
+def test_a_topic_whose_name_is_marked_for_an_earlier_one_stays() -> None:
+    marked = Marked()
+    marked.topic.marker = 0
+    marked.stay()
+
+
 def test_the_order_counts_before_it_is_done_and_after() -> None:
     marked = Marked()
     marked.order(OF_DELETION)

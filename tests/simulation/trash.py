@@ -327,7 +327,10 @@ def deletions_ordered(cluster: Cluster, controller: ControllerProcess, send: Sen
 
 def s4_nothing_of_it_is_gone(writer: Writer, incarnation: Incarnation) -> None:
     """A marked topic stays by request only while no broker was asked to delete a replica for this marker, and while
-    every replica in sync is there: what a reassignment removes has left the ISR before."""
+    every replica in sync is there: what a reassignment removes has left the ISR before. A topic that has had no marker
+    of its own stays: the one of its name is for an earlier topic."""
+    if not incarnation.marker:
+        return
     ordered = [replica for replica, marker in incarnation.ordered.items() if marker == incarnation.marker]
     if ordered or incarnation.deleted_under == incarnation.marker:
         gone = [*incarnation.deleted, *ordered]
