@@ -170,7 +170,8 @@ class ControlRepairs:
         if not epoch or not context.is_leading:
             return True
         brokers = tuple(context.cluster.brokers.values())
-        answers = await ask_all(brokers, lambda broker: self.ask.epoch(broker, ControllerEpoch(epoch)))
+        own = context.config.controller_id
+        answers = await ask_all(brokers, lambda broker: self.ask.epoch(broker, own, ControllerEpoch(epoch)))
         return any(answer.refuses or not answer.is_known for answer in answers)
 
     async def _read(self, ills: Sequence[Ill], known: Iterable[str] = ()) -> dict[str, Data | None]:

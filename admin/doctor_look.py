@@ -25,7 +25,7 @@ from lethe.admin.rescue_snapshot import (
     with_broker_settings,
 )
 from lethe.admin.topic_znodes import require_cluster
-from lethe.protocol.vocabulary import Broker, ControllerEpoch
+from lethe.protocol.vocabulary import Broker, BrokerId, ControllerEpoch
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Data, Exists, GetData
 from lethe.survey.broker_settings import BrokerSettings, EpochAnswer, ask_about_epoch, read_settings
@@ -47,7 +47,8 @@ class BrokerQuestions:
     reach: BrokerReach
     places: AskAbout
     settings: Callable[[Broker], Awaitable[BrokerSettings]]
-    epoch: Callable[[Broker, ControllerEpoch], Awaitable[EpochAnswer]]
+    epoch: Callable[[Broker, BrokerId, ControllerEpoch], Awaitable[EpochAnswer]]
+    """Whether the broker accepts this epoch, of this controller: agents obey an epoch only from its own."""
 
 
 def questions(reach: BrokerReach, timeout_ms: int) -> BrokerQuestions:
@@ -61,7 +62,7 @@ def questions(reach: BrokerReach, timeout_ms: int) -> BrokerQuestions:
             topics=scope.topics,
         ),
         lambda broker: read_settings(broker, reach, timeout_ms, ASKING_ID),
-        lambda broker, epoch: ask_about_epoch(broker, reach, timeout_ms, ASKING_ID, epoch),
+        lambda broker, controller, epoch: ask_about_epoch(broker, reach, timeout_ms, controller, epoch),
     )
 
 
@@ -125,8 +126,9 @@ async def _epochs(session: ZooKeeperSession, ask: BrokerQuestions, tree: ZooKeep
     epoch = await epoch_now(session)
     if not epoch:
         return ()
+    controller = ASKING_ID if tree.controller is None else tree.controller.broker_id
     answers = await ask_all(
-        tree.brokers, lambda broker: ask.epoch(broker, ControllerEpoch(epoch)), at_once=MAX_AT_ONCE_BRIEFLY
+        tree.brokers, lambda broker: ask.epoch(broker, controller, ControllerEpoch(epoch)), at_once=MAX_AT_ONCE_BRIEFLY
     )
     if await epoch_now(session) == epoch:
         return tuple(answers)

@@ -39,6 +39,7 @@ from lethe.protocol.zookeeper.znodes import (
     DeletionOrders,
     DeletionsPaused,
     TopicZnode,
+    decode_controller,
     encode_config,
     encode_controller,
     encode_debt,
@@ -122,9 +123,12 @@ class FakeBrokers:
     async def _settings(self, broker: Broker) -> BrokerSettings:
         return BrokerSettings(broker.id, self.deletes_topics)
 
-    async def _epoch(self, broker: Broker, epoch: ControllerEpoch) -> EpochAnswer:
+    async def _epoch(self, broker: Broker, controller: BrokerId, epoch: ControllerEpoch) -> EpochAnswer:
         if broker.id in self.silent:
             return EpochAnswer(broker.id, None, "it does not answer")
+        (held,) = await self.session.read([GetData(paths.CONTROLLER)])
+        if isinstance(held, Data) and decode_controller(held.data).broker_id != controller:
+            return EpochAnswer(broker.id, None, "it closed the connection, as agents do: the epoch is of another")
         refuses = self.seen_epoch.get(int(broker.id), EPOCH) > epoch
         return EpochAnswer(broker.id, ErrorCode.STALE_CONTROLLER_EPOCH if refuses else ErrorCode.NONE)
 
