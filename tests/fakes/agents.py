@@ -12,10 +12,10 @@ from lethe.adapters.zookeeper.interface import OpenSession
 from lethe.broker.runtime.app import AgentApp
 from lethe.broker.runtime.configuration import BrokerConfig, load_broker_config
 from lethe.broker.runtime.disk import Disk
-from lethe.protocol.vocabulary import ControllerEpoch
+from lethe.protocol.vocabulary import BrokerId, ControllerEpoch
 from lethe.protocol.zookeeper.operations import Create, WatchFired
-from lethe.protocol.zookeeper.paths import controller_epoch
-from lethe.protocol.zookeeper.znodes import encode_controller_epoch
+from lethe.protocol.zookeeper.paths import controller, controller_epoch
+from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_controller, encode_controller_epoch
 
 
 def agent_config(root: Path, connect: str = "127.0.0.1:1", broker_id: int = 1, **more: str | int) -> BrokerConfig:
@@ -31,9 +31,11 @@ def agent_config(root: Path, connect: str = "127.0.0.1:1", broker_id: int = 1, *
     return load_broker_config(None, environ)
 
 
-async def note_controller_epoch(open_session: OpenSession, epoch: int = 1_000) -> None:
-    """Write `/controller_epoch` where there is none, so that agents obey a test that speaks for a controller."""
+async def note_controller_epoch(open_session: OpenSession, epoch: int = 5, controller_id: int = 9) -> None:
+    """Write `/controller` and `/controller_epoch` where there are none, so that agents obey a test that speaks for that
+    controller; without more, it is the one of `tests.unit.broker.core.driver`."""
     async with open_session(ignore_watch) as session:
+        await session.multi([Create(controller(), encode_controller(ControllerZnode(BrokerId(controller_id), 0)))])
         await session.multi([Create(controller_epoch(), encode_controller_epoch(ControllerEpoch(epoch)))])
 
 
@@ -44,7 +46,7 @@ def ignore_watch(_: WatchFired) -> None:
 @asynccontextmanager
 async def running(config: BrokerConfig, open_session: OpenSession, disk: Disk | None = None) -> AsyncIterator[AgentApp]:
     """The agent, registered and serving; stopped at the end, when it must end well. Unless the test has written
-    `/controller_epoch` before, controller epochs up to 1,000 are true."""
+    `/controller_epoch` before, controller 9 has epoch 5."""
     await note_controller_epoch(open_session)
     app = AgentApp(config, open_session, disk=disk)
     async with asyncio.TaskGroup() as tasks:

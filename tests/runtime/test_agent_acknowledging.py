@@ -61,8 +61,8 @@ async def test_epochs_are_checked_all_the_same(tmp_path: Path) -> None:
     async with running(config, FakeZooKeeper().open_session) as app, connected(app) as connection:
         stale = await connection.ask(addressed(app, stop(), off_by=-1))
         assert stale == StopReplicaResponse(ErrorCode.STALE_BROKER_EPOCH, ())
-        await connection.ask(addressed(app, stop(controller_epoch=7)))
-        stale = await connection.ask(addressed(app, stop(controller_epoch=6)))
+        await connection.ask(addressed(app, stop(controller_epoch=5)))
+        stale = await connection.ask(addressed(app, stop(controller_epoch=4)))
         assert stale == StopReplicaResponse(ErrorCode.STALE_CONTROLLER_EPOCH, ())
 
 

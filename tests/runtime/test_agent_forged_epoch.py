@@ -12,7 +12,7 @@ from lethe.adapters.kafka.client import ConnectionFailed
 from lethe.protocol.kafka.control import Addressed, ControlRequest
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import NO_EPOCH, BrokerId, ControllerEpoch, TopicPartition
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from lethe.protocol.zookeeper.paths import controller as controller_path
 from lethe.protocol.zookeeper.paths import controller_epoch
 from lethe.protocol.zookeeper.znodes import ControllerZnode, encode_controller, encode_controller_epoch
@@ -76,17 +76,9 @@ async def test_while_zookeeper_is_away_a_new_epoch_is_not_adopted_and_the_old_on
         app._sessions.session = session
 
 
-async def elected(zookeeper: FakeZooKeeper, controller_id: int, epoch: int) -> None:
-    """Write `/controller` and then `/controller_epoch`, as at an election."""
-    async with zookeeper.open_session(ignore_watch) as session:
-        znode = encode_controller(ControllerZnode(BrokerId(controller_id), 0))
-        await session.multi([Create(controller_path(), znode)])
-    await note_controller_epoch(zookeeper.open_session, epoch)
-
-
 async def test_a_forged_stop_replica_with_the_true_epoch_and_another_id_deletes_nothing(tmp_path: Path) -> None:
     zookeeper = FakeZooKeeper()
-    await elected(zookeeper, 9, 5)
+    await note_controller_epoch(zookeeper.open_session, 5)
     async with running(agent_config(tmp_path), zookeeper.open_session) as app, connected(app) as controller:
         mine = app.loop.state.broker_epoch
         await controller.ask(Addressed(become(is_new=True), mine))
@@ -98,11 +90,18 @@ async def test_a_forged_stop_replica_with_the_true_epoch_and_another_id_deletes_
         assert TopicPartition("t", 0) not in app.loop.state.replicas
 
 
-async def test_while_another_one_takes_control_the_controller_of_the_epoch_is_obeyed(tmp_path: Path) -> None:
+async def test_while_another_one_takes_control_the_controller_that_is_known_is_obeyed(tmp_path: Path) -> None:
     """Lethe writes its id into `/controller`, and raises the epoch some seconds later."""
     zookeeper = FakeZooKeeper()
     await note_controller_epoch(zookeeper.open_session, 5)
-    await elected(zookeeper, 8, 5)
     async with running(agent_config(tmp_path), zookeeper.open_session) as app, connected(app) as former:
-        answer = await former.ask(Addressed(become(is_new=True), app.loop.state.broker_epoch))
+        mine = app.loop.state.broker_epoch
+        await former.ask(Addressed(become(is_new=True), mine))
+        async with zookeeper.open_session(ignore_watch) as session:
+            znode = encode_controller(ControllerZnode(BrokerId(8), 0))
+            await session.multi([Delete(controller_path()), Create(controller_path(), znode)])
+        async with connected(app) as later:
+            with pytest.raises(ConnectionFailed):
+                await later.ask(Addressed(replace(metadata(), controller_id=BrokerId(8)), mine))
+        answer = await former.ask(Addressed(metadata(), mine))
         assert answer.error == ErrorCode.NONE  # type: ignore[union-attr]

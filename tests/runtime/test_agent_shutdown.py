@@ -15,7 +15,7 @@ from lethe.broker.runtime.controlled_shutdown import leave_in_order
 from lethe.protocol.kafka.control import Addressed
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse, RemainingPartition
-from lethe.protocol.vocabulary import Broker
+from lethe.protocol.vocabulary import Broker, ControllerEpoch
 from lethe.protocol.zookeeper.paths import broker_id
 from tests.fakes.agents import agent_config, connected, note_controller_epoch
 from tests.fakes.listed_controller import listed_controller
@@ -94,6 +94,7 @@ async def test_it_follows_the_controller_to_another_place() -> None:
         driver = knowing(first.as_broker)
 
         async def move(seconds: float) -> None:
+            driver.controller_epoch = ControllerEpoch(6)
             driver.update(metadata(brokers=(second.as_broker,), controller_epoch=6))
 
         assert await leave_in_order(driver.state, CONFIG, PLAINTEXT_REACH, move)
