@@ -125,7 +125,7 @@ class World:
         elif action == "register":
             self.driver.feed(BrokerRegistered(BrokerEpoch(self.driver.state.broker_epoch)))
         elif not self.driver.state.halted and not isinstance(action, str):
-            token = self.driver.send(action, self.driver.state.broker_epoch)
+            token = self.driver.send_as_elected(action, self.driver.state.broker_epoch)
             assert token in self.driver.replies or self.driver.state.halted
 
 
@@ -210,12 +210,12 @@ def test_a_crash_after_any_operation_leaves_a_disk_that_can_go_on(requests: list
     first.before_disk = die
     try:
         for request in requests:
-            first.send(request)
+            first.send_as_elected(request)
     except Cut:
         pass
     second = Driver(disk, seed="run-2")
     for request in requests:
-        token = second.send(request)
+        token = second.send_as_elected(request)
         assert token in second.replies
     second.advance(10**9)
     counts_are_right(second.state)
@@ -228,8 +228,8 @@ def test_a_crash_after_any_operation_leaves_a_disk_that_can_go_on(requests: list
 def test_the_same_inputs_give_the_same_effects_and_a_copy_goes_its_own_way(requests: list[ControlRequest]) -> None:
     one, two = Driver(), Driver()
     for request in requests:
-        one.send(request)
-        two.send(request)
+        one.send_as_elected(request)
+        two.send_as_elected(request)
     assert one.effects == two.effects
     assert one.state == two.state
     copy = one.state.copy()

@@ -19,7 +19,7 @@ from lethe.protocol.vocabulary import (
     BrokerEpoch,
     TopicPartition,
 )
-from tests.simulation.planting import everywhere, method
+from tests.simulation.planting import everywhere
 
 
 def agent_ignores_broker_epoch() -> AbstractContextManager[object]:
@@ -77,11 +77,6 @@ def agent_remembers_too_long() -> AbstractContextManager[object]:
         state.cache_epoch = max(state.cache_epoch, broker_epoch)
 
     return everywhere(agent._reset_cache, keep)
-
-
-def agent_trusts_earlier_tombstones() -> AbstractContextManager[object]:
-    """A tombstone of an earlier registration says which incarnation goes."""
-    return method(AgentState, "current_tombstone", lambda state, topic, *_: state.tombstoned.get(topic))
 
 
 def agent_knows_one_directory() -> AbstractContextManager[object]:

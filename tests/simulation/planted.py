@@ -109,7 +109,6 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_agent.agent_obeys_epochs_that_are_over,
         bugs_agent.agent_ignores_topic_ids,
         bugs_agent.agent_remembers_too_long,
-        bugs_agent.agent_trusts_earlier_tombstones,
         bugs_agent.agent_knows_one_directory,
         *bugs_trash.ALL,
         *bugs_clients.ALL,

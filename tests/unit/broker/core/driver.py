@@ -242,6 +242,12 @@ class Driver:
         if self.state.timer_ms is not None and self.state.timer_ms <= self.now_ms:
             self.feed(TimerFired())
 
+    def send_as_elected(self, request: ControlRequest, broker_epoch: int = EPOCH) -> int:
+        """As `send`; ZooKeeper names the request's epoch, unless a later one was obeyed."""
+        epoch = max(self.state.controller_epoch, request.controller_epoch)
+        self.controller_epoch, self.controller = ControllerEpoch(epoch), request.controller_id
+        return self.send(request, broker_epoch)
+
     def send(self, request: ControlRequest, broker_epoch: int = EPOCH) -> int:
         token = next(self.tokens)
         self.feed(ControlReceived(token, Addressed(request, BrokerEpoch(broker_epoch))))
