@@ -10,12 +10,13 @@ a registration in ZooKeeper cannot lower it. Without any of them it is any PLAIN
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from lethe.adapters.config_environment import Setting
 from lethe.adapters.config_kafka_names import KAFKA_NAMES
 from lethe.adapters.config_listeners import PROTOCOL_MAP, read_protocols
 from lethe.adapters.kafka.reach import BrokerReach
@@ -106,15 +107,16 @@ def load_client_reach(path: Path) -> BrokerReach:
     """
     values = read_values(path, {}, CLIENT_SCHEMA)
     values.warnings.clear()
-    values.problems += _misspelt(values)
+    values.problems += misspelt(values.settings)
     reach = read_client_reach(values)
     listener = values.text(CLIENT_LISTENER.name)
     values.finish()
     return replace(reach, listener=listener.upper(), remedy=CLIENT_LISTENER_REMEDY) if listener else reach
 
 
-def _misspelt(values: Values) -> Iterator[Problem]:
-    for name, setting in values.settings.items():
+def misspelt(settings: Mapping[str, Setting]) -> Iterator[Problem]:
+    """Yield a problem for each name that is nearly one of a client's security."""
+    for name, setting in settings.items():
         near = None if name in CLIENT_SCHEMA or name in KAFKA_NAMES else nearest(name, CLIENT_SCHEMA)
         if near is not None:
             yield Problem(name, setting.origin, None, "is unknown", f"write {near}, or remove the line")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from lethe.adapters.config_environment import Setting
-from lethe.adapters.kafka.config_reach import CLIENT_SCHEMA
+from lethe.adapters.kafka.config_reach import CLIENT_SCHEMA, misspelt
 from lethe.adapters.properties import ConfigError, Problem, names_secret, read_values
 from lethe.adapters.security.config_names_sasl import TOKEN_COMMAND
 from lethe.adapters.security.jaas_file import JAAS_FILE
@@ -38,7 +38,7 @@ def kafka_options(path: Path) -> dict[str, str]:
     path = path.absolute()
     values = read_values(path, {}, {})
     given = values.settings
-    problems = [*values.problems, *_problems(path, given)]
+    problems = [*values.problems, *misspelt(given), *_problems(path, given)]
     if problems:
         raise ConfigError(problems)
     options = {

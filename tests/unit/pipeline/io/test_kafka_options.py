@@ -46,6 +46,13 @@ def test_without_secrets_nothing_is_referred_to(tmp_path: Path) -> None:
     assert options == {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.type": "PEM"}
 
 
+def test_a_misspelt_line_does_not_lead_to_plaintext(tmp_path: Path) -> None:
+    path = written(tmp_path, "client.id=me\nsecurity.protocl=SASL_SSL\n")
+    with pytest.raises(ConfigError) as refused:
+        kafka_options(path)
+    assert str(refused.value) == f"{path}:2: security.protocl: is unknown; write security.protocol, or remove the line"
+
+
 def test_a_relative_path_is_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, TEXT)
     monkeypatch.chdir(tmp_path)
