@@ -194,9 +194,8 @@ def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
 
 def _topics(tree: ZooKeeperTree) -> str:
     """Return how many topics there are and are marked, as far as they could be seen."""
-    partitions = sum(len(topic.assignments or ()) for topic in tree.topics.values())
     unseen = f" ({tree.unseen_topics} of them could not be read)" if tree.unseen_topics else ""
-    topics = f"{counted(len(tree.topics), 'topic')}{unseen} with {counted(partitions, 'partition')}"
+    topics = f"{counted(len(tree.topics), 'topic')}{unseen} with {counted(tree.seen_partitions, 'partition')}"
     marked = f"{len(tree.marked)} marked for deletion" if tree.knows_markers else "marks for deletion unseen"
     return f"{topics if tree.knows_topics else 'topics unseen'}, {marked}"
 

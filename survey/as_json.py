@@ -11,7 +11,7 @@ from lethe.protocol.journal import JsonValue
 from lethe.protocol.kafka.directory_names import DirectoryKind
 from lethe.survey.debts import debt_json
 from lethe.survey.leftovers import Leftover
-from lethe.survey.views import LogDirView, Survey, ZooKeeperTree, printable
+from lethe.survey.views import LogDirView, Survey, printable
 
 
 def survey_to_json(survey: Survey, findings: Sequence[Leftover]) -> dict[str, JsonValue]:
@@ -56,21 +56,16 @@ def leftover_to_json(finding: Leftover) -> dict[str, JsonValue]:
 
 def _zookeeper(survey: Survey) -> dict[str, JsonValue]:
     tree = survey.zookeeper
+    sees_partitions = tree.knows_topics and not tree.unseen_topics
     return {
         "cluster_id": tree.cluster_id,
         "controller": None if tree.controller is None else tree.controller.broker_id,
         "controller_epoch": tree.controller_epoch,
         "brokers": [broker.id for broker in tree.brokers],
         "topics": len(tree.topics) if tree.knows_topics else None,
-        "partitions": _partitions(tree),
+        "partitions": tree.seen_partitions if sees_partitions else None,
         "marked": [*tree.marked] if tree.knows_markers else None,
     }
-
-
-def _partitions(tree: ZooKeeperTree) -> int | None:
-    if not tree.knows_topics or tree.unseen_topics:
-        return None
-    return sum(len(topic.assignments or ()) for topic in tree.topics.values())
 
 
 def _brokers(survey: Survey) -> list[JsonValue]:

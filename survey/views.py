@@ -128,6 +128,11 @@ class ZooKeeperTree:
         return sum(topic.assignments is None for topic in self.topics.values())
 
     @property
+    def seen_partitions(self) -> int:
+        """Partitions of the topics that could be read."""
+        return sum(len(topic.assignments or ()) for topic in self.topics.values())
+
+    @property
     def knows_plans(self) -> bool:
         """True if markers and reassignments were read: topics and partitions outside them are to stay as they are."""
         return self.knows_markers and self.could_read(paths.REASSIGN_PARTITIONS)

@@ -112,7 +112,7 @@ class SessionConnection:
             raise ZooKeeperUnavailable(f"ZooKeeper at {self.config.connect} gave no session: {over}") from over
         except TimeoutError:
             shown = _describe(troubles) or "no answer"
-            question = "" if self._tls_failed.issuperset(troubles) and troubles else _IS_IT_THERE
+            question = "" if troubles and troubles.keys() <= self._tls_failed else _IS_IT_THERE
             raise ZooKeeperUnavailable(
                 f"no ZooKeeper session within {self.config.connection_timeout_ms} ms ({shown}){question}"
             ) from None

@@ -85,21 +85,15 @@ def is_unconfirmed(state: AgentState, addressed: Addressed) -> bool:
     being obeyed."""
     is_for_us = addressed.broker_epoch == NO_EPOCH or addressed.broker_epoch >= state.broker_epoch
     request = addressed.request
-    is_stale = request.controller_epoch < max(INITIAL_CONTROLLER_EPOCH, known_epoch(state))
-    return is_for_us and not is_stale and not _is_confirmed(state, request)
+    is_over = request.controller_epoch < known_epoch(state)
+    return is_for_us and not is_over and not _is_confirmed(state, request)
 
 
 def _is_confirmed(state: AgentState, request: ControlRequest) -> bool:
     """Whether ZooKeeper has named this epoch, with this controller. The initial one is of nobody."""
     named = (state.confirmed_epoch, state.confirmed_controller)
-    return (
-        request.controller_epoch > INITIAL_CONTROLLER_EPOCH
-        and (
-            request.controller_epoch,
-            request.controller_id,
-        )
-        == named
-    )
+    asked = (request.controller_epoch, request.controller_id)
+    return asked == named and request.controller_epoch > INITIAL_CONTROLLER_EPOCH
 
 
 def await_confirmation(state: AgentState, received: ControlReceived) -> list[Effect]:
@@ -151,7 +145,7 @@ def _refuse_unconfirmed(
             seen, known = f"/controller_epoch could not be read: {answer.reason}", {}
         else:
             seen, known = f"/controller_epoch in ZooKeeper is {answer}", {"known_epoch": int(answer)}
-            if answer == request.controller_epoch == state.confirmed_epoch:
+            if answer == request.controller_epoch:
                 seen = f"{seen}, {_whose(state.confirmed_controller)}"
         data = {"controller": int(request.controller_id), "epoch": int(request.controller_epoch), **known}
         effects.append(_refuse(received, f"controller epoch {request.controller_epoch} is not confirmed: {seen}"))
