@@ -1,4 +1,4 @@
-"""A large cluster without faults: `python -m tests.simulation.big --agents 1000 --topics 20000 --partitions 5`.
+"""A large cluster without faults: `python -m tests.simulation.big --agents 1000 --topics 20000 --partitions 50`.
 
 The same cores, agents, ZooKeeper model and checkers as with a seed, in five acts: start, creation of all topics, the
 end of the active controller, the end of a broker and its return, deletion of all topics. After the last act every

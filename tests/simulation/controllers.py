@@ -7,7 +7,7 @@ reply to a write. Its memory goes with the process; nothing else of it is worth 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lethe.controller.core import controller, events
@@ -146,10 +146,11 @@ class ControllerProcess:
         """Which run of the process it is."""
         return self._run
 
-    @property
-    def waiting_events(self) -> Iterable[Queueable]:
-        """What waits to be handled."""
-        return self._queue
+    def unread_metadata_answers(self) -> frozenset[int]:
+        """Requests whose UpdateMetadata answers wait to be handled."""
+        return frozenset(
+            each.request_id for each in self._queue if isinstance(each, events.UpdateMetadataResponseReceived)
+        )
 
     def start(self) -> None:
         """Start it; nothing where it is up."""
@@ -295,7 +296,9 @@ class ControllerProcess:
     def may_look_at_all(self, rule: str) -> bool:
         """In a small cluster always. In a large one the whole memory is looked at so seldom that it costs about as much
         as what happens meanwhile: otherwise a run would be quadratic in the partitions."""
-        wait = self.context.cluster.partitions_with_leader_and_isr // PARTITIONS_PER_EVENT
+        cluster = self.context.cluster
+        known = cluster.partitions_with_leader_and_isr + sum(cluster.doomed_replicas.values())
+        wait = known // PARTITIONS_PER_EVENT
         if wait and self._world.events < self._looked_at.get(rule, 0) + wait:
             return False
         self._looked_at[rule] = self._world.events
@@ -412,14 +415,24 @@ class ControllerProcess:
     def _write(self, effect: WriteZnodes) -> None:
         mix = self._cluster.mix
         plan = MultiPlan(effect.groups, effect.fence, max_operations=mix.max_operations_per_multi)
-        deleted = {op.path for group in effect.groups for op in group if isinstance(op, Delete)}
-        for name, incarnation in self._cluster.ledger.living.items():
-            # Each write counts for itself, also the last one of a topic that does not fit into one.
-            if any(path == paths.topic(name) or path.startswith(paths.topic(name) + "/") for path in deleted):
-                asked = (each for each, channel in self.channels.items() if channel.holds_tombstone_of(incarnation))
-                self.asked_at_removal[name] = tuple(asked)
+        self._note_asked(effect)
         deliver = self._posted if effect.in_background else self.result
         _Writing(self, effect.id, plan, mix.multis_in_flight, self._run, deliver).go_on()
+
+    def _note_asked(self, effect: WriteZnodes) -> None:
+        """Each write counts for itself, also the last one of a topic that does not fit into one."""
+        deleted = (op.path for group in effect.groups for op in group if isinstance(op, Delete))
+        below = f"{paths.BROKER_TOPICS}/"
+        names = dict.fromkeys(path.removeprefix(below).split("/", 1)[0] for path in deleted if path.startswith(below))
+        living = self._cluster.ledger.living
+        asked: dict[str, list[BrokerId]] = {name: [] for name in names if name in living}
+        unread = self.unread_metadata_answers() if asked else ()
+        for broker, channel in self.channels.items() if asked else ():
+            if held := channel.tombstones_held(unread):
+                for name, brokers in asked.items():
+                    if any((name, living[name].topic_id) in topics for topics in held):
+                        brokers.append(broker)
+        self.asked_at_removal.update({name: tuple(brokers) for name, brokers in asked.items()})
 
     def _posted(self, result: events.ZnodesWritten, run: int) -> None:
         """The end of a write in the background; nobody hears of it in another run of the process."""

@@ -10,7 +10,8 @@ late, or never.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
 
 from lethe.controller.core.effects import OpenChannel, ProbeBrokers, Send
 from lethe.controller.core.events import (
@@ -39,9 +40,10 @@ from lethe.protocol.kafka.queries import (
     DescribeLogDirsResponse,
 )
 from lethe.protocol.kafka.versions import control_versions
-from lethe.protocol.vocabulary import LEADER_DURING_DELETE, NO_EPOCH, BrokerId, TopicId
+from lethe.protocol.vocabulary import NO_EPOCH, BrokerId
 from tests.simulation import departures, silences
 from tests.simulation.ledger import Incarnation
+from tests.simulation.shared_contents import TombstonesOf
 from tests.simulation.world import Pipe
 
 if TYPE_CHECKING:
@@ -62,6 +64,14 @@ class Link:
         self.is_cut = False
 
 
+class _Burial(NamedTuple):
+    """Tombstones of these topics were queued at that time in one request."""
+
+    at_ms: int
+    request_id: int
+    topics: TombstonesOf
+
+
 class Channel:
     """A sender to one broker incarnation."""
 
@@ -77,9 +87,7 @@ class Channel:
         self._parts: deque[ChannelRequest] = deque()
         """What of it is not answered yet; the first is sent."""
         self._answers: list[ChannelResponse] = []
-        self._buried_ms: dict[tuple[str, TopicId | None], int] = {}
-        self._buried_by: dict[tuple[str, TopicId | None], int] = {}
-        """Topic to the last request that carried its tombstone."""
+        self._burials: list[_Burial] = []
         self._attempt = 0
         self._failures = 0
 
@@ -89,26 +97,28 @@ class Channel:
 
     def put(self, send: Send) -> None:
         """Queue a request behind the others."""
-        if isinstance(send.request, UpdateMetadataRequest):
-            for topic in send.request.topics:
-                if any(row.leader == LEADER_DURING_DELETE for row in topic.partitions):
-                    self._buried_ms.setdefault((topic.topic, topic.topic_id), self._world.now_ms)
-                    self._buried_by[topic.topic, topic.topic_id] = send.request_id
+        if isinstance(send.request, UpdateMetadataRequest) and (
+            buried := self._cluster.shared.tombstones_in(send.request)
+        ):
+            self._burials.append(_Burial(self._world.now_ms, send.request_id, buried))
         self._queue.append(send)
         self.next()
 
     def first_told_ms(self, incarnation: Incarnation) -> int | None:
         """When the first tombstone of this topic was queued here; None: none was."""
-        return self._buried_ms.get((incarnation.name, incarnation.topic_id))
+        key = (incarnation.name, incarnation.topic_id)
+        return next((each.at_ms for each in self._burials if key in each.topics), None)
 
     def holds_tombstone_of(self, incarnation: Incarnation) -> bool:
         """One is queued or in flight, or the controller has yet to take in its answer."""
-        request_id = self._buried_by.get((incarnation.name, incarnation.topic_id))
+        key = (incarnation.name, incarnation.topic_id)
+        return any(key in topics for topics in self.tombstones_held(self._owner.unread_metadata_answers()))
+
+    def tombstones_held(self, unread: Collection[int]) -> tuple[TombstonesOf, ...]:
+        """Those that are queued or in flight, or whose answer is among the `unread` ones, by request."""
         in_flight = () if self._in_flight is None else (self._in_flight,)
-        return any(send.request_id == request_id for send in (*in_flight, *self._queue)) or any(
-            isinstance(event, UpdateMetadataResponseReceived) and event.request_id == request_id
-            for event in self._owner.waiting_events
-        )
+        held = {send.request_id for send in (*in_flight, *self._queue)}
+        return tuple(each.topics for each in self._burials if each.request_id in held or each.request_id in unread)
 
     def holds_deletion_of(self, incarnation: Incarnation, partition: int) -> bool:
         """A StopReplica that deletes this replica is queued or in flight."""

@@ -1,4 +1,4 @@
-"""What many agents have alike is there once: the contents of metadata caches, and the parts of requests.
+"""What many agents have alike is there once: the contents of metadata caches, and what is made of requests.
 
 A thousand agents that were told the same have the same million rows. Caches with one history share their dictionaries,
 which nobody changes: a request makes new ones, for all caches that had the same before. Topics that it does not name
@@ -8,17 +8,23 @@ are taken over as they are.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from lethe.broker.core.metadata_cache import MetadataCache
 from lethe.protocol.kafka import parts
 from lethe.protocol.kafka.control import UpdateMetadataPartition, UpdateMetadataRequest
 from lethe.protocol.kafka.queries import ChannelRequest
+from lethe.protocol.vocabulary import TopicId
+
+Made = TypeVar("Made")
 
 KEPT: Final = 64
 """So many steps of contents are remembered; what is needed again after that is made again."""
 
 Topics = dict[str, dict[int, UpdateMetadataPartition]]
+TombstonesOf = frozenset[tuple[str, TopicId | None]]
+"""Topics, by name and id."""
 
 
 class _Step(NamedTuple):
@@ -35,7 +41,8 @@ class SharedContents:
 
     def __init__(self) -> None:
         self._steps: OrderedDict[tuple[int, int], _Step] = OrderedDict()
-        self._parts: OrderedDict[int, tuple[ChannelRequest, tuple[ChannelRequest, ...]]] = OrderedDict()
+        self._parts: _MadeOf[tuple[ChannelRequest, ...]] = _MadeOf()
+        self._tombstones: _MadeOf[TombstonesOf] = _MadeOf()
         self._empty = MetadataCache()
 
     def clear(self, cache: MetadataCache) -> None:
@@ -61,11 +68,27 @@ class SharedContents:
 
     def parts_of(self, request: ChannelRequest, max_bytes: int) -> tuple[ChannelRequest, ...]:
         """As `parts.parts_of`: the receivers of one request get the same parts."""
-        found = self._parts.get(id(request))
+        return self._parts.of(request, lambda: parts.parts_of(request, max_bytes))
+
+    def tombstones_in(self, request: UpdateMetadataRequest) -> TombstonesOf:
+        """Topics whose tombstone the request carries."""
+        return self._tombstones.of(
+            request, lambda: frozenset((each.topic, each.topic_id) for each in request.topics if each.is_tombstone)
+        )
+
+
+class _MadeOf(Generic[Made]):
+    """What was made of the latest requests, by identity; holds them, so that their identities are not used again."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[int, tuple[ChannelRequest, Made]] = OrderedDict()
+
+    def of(self, request: ChannelRequest, make: Callable[[], Made]) -> Made:
+        found = self._made.get(id(request))
         if found is None:
-            found = self._parts[id(request)] = (request, parts.parts_of(request, max_bytes))
-            if len(self._parts) > KEPT:
-                self._parts.popitem(last=False)
+            found = self._made[id(request)] = (request, make())
+            if len(self._made) > KEPT:
+                self._made.popitem(last=False)
         return found[1]
 
 

@@ -111,6 +111,8 @@ def watched_cache(cluster: Cluster, agent: AgentProcess) -> WatchedCache:
 def refuses(agent: AgentProcess, addressed: Addressed) -> ControlResponse | None:
     """What a broker answers that cannot let go of topics for now; None where it can. News of living topics it takes in:
     no controller says these twice."""
+    if not agent.p_refuses:
+        return None
     request = addressed.request
     rows = request.topics if isinstance(request, UpdateMetadataRequest) else ()
     only_tombstones = rows and all(row.leader == LEADER_DURING_DELETE for topic in rows for row in topic.partitions)
