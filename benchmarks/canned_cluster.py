@@ -99,6 +99,7 @@ class CannedCluster:
         self.zookeeper = CannedZooKeeper()
         self.answering = answering
         self.observe = observe
+        self.step = controller.step
         self.partitions_per_topic = partitions_per_topic
         self.topics = [f"topic-{n:05d}" for n in range(max(1, partitions // partitions_per_topic))]
         self.core_s = 0.0
@@ -151,7 +152,7 @@ class CannedCluster:
         while self._events:
             following = self._event(self._events.popleft())
             started_s = time.thread_time()
-            effects = controller.step(self.context, following, self.steps)
+            effects = self.step(self.context, following, self.steps)
             self.core_s += time.thread_time() - started_s
             self.steps += 1
             self.effects += len(effects)

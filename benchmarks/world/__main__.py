@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks import page as whole_page
 from benchmarks.provenance import DOCS, MEASURED, origin, refusal
 from benchmarks.world import page
-from benchmarks.world.measure import MEMORY, PARTS
+from benchmarks.world.measure import CALLS, MEMORY, PARTS
 from benchmarks.world.page import Document, Row
 from benchmarks.world.plan import AXES, QUICK, TRACED_UP_TO, Axis, Size
 from lethe.cli.progress import progress
@@ -38,6 +38,8 @@ def run(axes: Sequence[Axis]) -> list[Row]:
                     phases += _measured(size, part)
                     done += 1
                     show(done)
+                called = _measured(size, CALLS)
+                phases = [{**phase, "calls": called[phase["phase"]]} for phase in phases]
                 traced = _measured(size, MEMORY) if size.partitions <= TRACED_UP_TO else {}
                 load = round(os.getloadavg()[0], 2)
                 rows.append(

@@ -1,6 +1,6 @@
 """What one size of cluster costs the core, ZooKeeper and the wire, phase by phase, in a process of its own.
 
-`python -m benchmarks.world.measure TOPICS PARTITIONS_PER_TOPIC BROKERS failover|topics|memory` prints JSON. The
+`python -m benchmarks.world.measure TOPICS PARTITIONS_PER_TOPIC BROKERS failover|topics|memory|calls` prints JSON. The
 core is the controller's; ZooKeeper and brokers answer at once (`benchmarks.canned_cluster`). Bytes are those of the
 frames that the codec makes of the core's requests, and multis those of the packing. Time is processor time within
 `step`, without the garbage collector, which the runtime stops for a step too.
@@ -8,17 +8,19 @@ frames that the codec makes of the core's requests, and multis those of the pack
 
 from __future__ import annotations
 
+import cProfile
 import gc
 import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 from benchmarks.canned_cluster import CannedCluster
 from benchmarks.core import resident_mb, traced
 from benchmarks.world.plan import Size
-from lethe.controller.core import events
+from lethe.controller.core import controller, events
 from lethe.controller.core.effects import Effect, ReadZnodes, Send, WriteZnodes
 from lethe.controller.runtime.bodies import encoded_parts
 from lethe.protocol.kafka.parts import DEFAULT_MAX_BYTES
@@ -32,6 +34,8 @@ PARTS = ("failover", "topics")
 """Failover and a broker's failure; creation and deletion."""
 MEMORY = "memory"
 """Part without phases: what the core has allocated by partition. Tracing slows everything, so it is apart."""
+CALLS = "calls"
+"""Part that counts function calls by phase: work that no other load of the machine changes. Counting slows as well."""
 CLIENT_ID = "1000"
 
 
@@ -102,12 +106,11 @@ def measure(size: Size, part: str) -> list[Cost]:
     world = CannedCluster(
         size.partitions, size.brokers, partitions_per_topic=size.partitions_per_topic, observe=meter.note
     )
-    phases = _failover(world) if part == "failover" else _topics(world)
     costs = []
     gc.collect()
     gc.disable()
     base_mb = resident_mb()
-    for name, act in phases:
+    for name, act in _phases(world, part):
         gc.collect()
         reset_peak()
         meter.cost = cost = Cost(name)
@@ -133,7 +136,24 @@ def memory(size: Size) -> dict[str, float]:
     }
 
 
+def calls(size: Size) -> dict[str, int]:
+    """Return the number of function calls within the core's steps, by phase, with those of the interpreter's own."""
+    found = {}
+    for part in PARTS:
+        world = CannedCluster(size.partitions, size.brokers, partitions_per_topic=size.partitions_per_topic)
+        for name, act in _phases(world, part):
+            profile = cProfile.Profile()
+            world.step = partial(profile.runcall, controller.step)  # type: ignore[call-arg]  # partial's, not runcall's
+            act()
+            found[name] = sum(entry.callcount for entry in profile.getstats())
+    return found
+
+
 Phases = list[tuple[str, Callable[[], None]]]
+
+
+def _phases(world: CannedCluster, part: str) -> Phases:
+    return _failover(world) if part == "failover" else _topics(world)
 
 
 def _failover(world: CannedCluster) -> Phases:
@@ -179,10 +199,12 @@ def main(arguments: list[str]) -> None:
     size = Size(*map(int, numbers))
     if part == MEMORY:
         print(json.dumps(memory(size)))
+    elif part == CALLS:
+        print(json.dumps(calls(size)))
     elif part in PARTS:
         print(json.dumps([asdict(cost) for cost in measure(size, part)]))
     else:
-        raise SystemExit(f"no such part: {part} (there are: {', '.join((*PARTS, MEMORY))})")
+        raise SystemExit(f"no such part: {part} (there are: {', '.join((*PARTS, MEMORY, CALLS))})")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.provenance import MEASURED
 from benchmarks.world import growth, page
 from benchmarks.world.__main__ import main, merged
-from benchmarks.world.measure import PARTS, Cost, measure
+from benchmarks.world.measure import PARTS, Cost, calls, measure
 from benchmarks.world.plan import QUICK, Size
 
 CORE: Final = "controller/core/"
@@ -154,8 +154,11 @@ def test_wanted_values_are_judged_by_what_was_measured() -> None:
     assert "350 bytes | – | not measured |" in "\n".join(page._wanted([row(1.5)]))
 
 
-def measured(size: Size, core_s: float, effects: int, axis: str = "topics", **seconds: float) -> page.Row:
+def measured(
+    size: Size, core_s: float, effects: int, axis: str = "topics", called: int | None = None, **seconds: float
+) -> page.Row:
     counted = {"effects": effects, "reads": 2, "operations": 2, "requests": 2, "wire_bytes": 2}
+    counted |= {} if called is None else {"calls": called}
     phases = [{"phase": name, "core_s": seconds.get(name, core_s), **counted} for name in growth.PHASES]
     return {"axis": axis, **size._asdict(), "phases": phases}
 
@@ -165,7 +168,7 @@ def test_growth_is_the_largest_size_by_the_smallest() -> None:
     rows.append(measured(Size(200, 5, 10), 10.0, 101, deletion=10.1))
     lines = growth.page(rows)
     sizes, seconds = "topics | 20×5 on 10 | 200×5 on 10 | 10.0×", "10.0× | 10.0× | 10.0× | **10.1×**"
-    assert lines[2] == f"| {sizes} | {seconds} | **10.1×** | 1.0× | 1.0× | 1.0× | **missed**: deletion |"
+    assert lines[2] == f"| {sizes} | {seconds} | – | **10.1×** | 1.0× | 1.0× | 1.0× | **missed**: deletion |"
     assert growth.UNEXPLAINED in lines[4]
 
 
@@ -194,3 +197,20 @@ def test_what_was_stored_is_shown(tmp_path: Path) -> None:
     rows = [{"axis": "brokers", **Size(20, 10, 3)._asdict(), "phases": []}]
     (tmp_path / page.JSON_NAME).write_text(json.dumps({"rows": rows}))
     assert page.read(tmp_path / page.JSON_NAME)["rows"] == rows
+
+
+def test_calls_are_counted_in_each_phase_and_grow_no_faster_than_the_topics() -> None:
+    small, large = calls(Size(40, 3, 4)), calls(Size(400, 3, 4))
+    assert list(small) == list(growth.PHASES)
+    assert all(0 < large[phase] <= 10 * small[phase] for phase in growth.PHASES)
+
+
+@pytest.mark.parametrize(
+    "after, said",
+    [(60, growth.LINEAR_CALLS), (62, growth.UNEXPLAINED), (None, growth.UNEXPLAINED)],
+)
+def test_time_that_grows_faster_is_explained_only_where_the_calls_do_not(after: int | None, said: str) -> None:
+    rows = [measured(Size(20, 5, 10), 1.0, 1, called=20), measured(Size(60, 5, 10), 3.2, 1, called=after)]
+    assert said in "\n".join(growth.page(rows))
+    as_fast = measured(Size(60, 5, 10), 3.0, 1, called=60)
+    assert growth.LINEAR_CALLS not in "\n".join(growth.page([rows[0], as_fast]))
