@@ -38,3 +38,11 @@ def test_shared_caches_are_what_plain_ones_would_be() -> None:
             assert caches == plain
         assert caches[0].topics is caches[1].topics
         assert caches[0].topics is not caches[2].topics
+
+
+def test_receivers_of_one_request_share_the_set_of_its_tombstones() -> None:
+    shared = SharedContents()
+    for request in requests(1):
+        buried = {t.topic for t in request.topics if any(row.leader == LEADER_DURING_DELETE for row in t.partitions)}
+        assert {name for name, _ in shared.tombstones_in(request)} == buried
+        assert shared.tombstones_in(request) is shared.tombstones_in(request)
