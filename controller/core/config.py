@@ -17,6 +17,7 @@ from lethe.protocol.security.principals import ANONYMOUS
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
+DEFAULT_LIST_PAUSE_US: Final = 20
 DEFAULT_OPERATIONS_PER_GROUP: Final = 800
 DEFAULT_PARTITIONS_PER_SLICE: Final = 10_000
 _ANONYMOUS: Final = str(ANONYMOUS)
@@ -95,6 +96,8 @@ class CoreConfig:
     leader_imbalance_per_broker_percentage: int = 10
     max_operations_per_group: int = DEFAULT_OPERATIONS_PER_GROUP
     """A topic with more znodes than this, or 24 KiB of deletes, is removed in several groups, its own znode last."""
+    list_pause_us: int = DEFAULT_LIST_PAUSE_US
+    """Time between lists of topics or markers while topics are removed, for each topic in memory: see `relisting`."""
     partitions_per_slice: int = DEFAULT_PARTITIONS_PER_SLICE
     """About how many partitions are created, or loaded and announced, at once: see `slices`."""
     takeover: Takeover = Takeover.NEVER

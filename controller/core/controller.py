@@ -1,4 +1,4 @@
-"""Routes events, timers and tasks to the modules that handle them; `results` routes results. Decides nothing.
+"""Routes events and tasks to the modules that handle them; `results` routes results, `timers` timers. Decides nothing.
 
 `step` is the core's interface. It handles one event, runs tasks until a read, write or probe is outstanding or the task
 stack is empty, and returns the effects. The caller passes the results of these reads, writes and probes as the next
@@ -25,7 +25,6 @@ from lethe.controller.core import (
     debts,
     debts_written,
     deletion,
-    effects,
     events,
     eviction,
     expansion,
@@ -42,11 +41,8 @@ from lethe.controller.core import (
     named_incarnation,
     notifications,
     orders,
-    owed,
-    pace,
     partition_machine,
     pausing,
-    power,
     preferred,
     preflight,
     producer_ids,
@@ -69,17 +65,17 @@ from lethe.controller.core import (
     tasks_requests,
     tasks_trash,
     term,
+    timers,
     trash_after,
     trash_end,
     trash_in,
     trash_out,
-    trash_steps,
     trash_takeover,
     undeleting,
     unreadable,
 )
 from lethe.controller.core.context import Context
-from lethe.controller.core.effects import Effect, Timer
+from lethe.controller.core.effects import Effect
 from lethe.controller.core.events import Event, External, ProbesCompleted, ZnodesRead, ZnodesWritten
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_clients import ClientTask
@@ -119,7 +115,7 @@ def _external(step: StepContext, event: External) -> None:  # noqa: C901 - as fl
             if step.context.session_id:
                 step.do(tasks.StandForElection())
         case events.TimerFired(timer=timer):
-            _timer(step, timer)
+            timers.fired(step, timer)
         case events.BrokerRequested() | events.ClientRequested():
             requests.received(step, event)
         case events.ResignationRequested(reason=reason, for_good=True, patience_ms=patience_ms):
@@ -176,42 +172,6 @@ def _external(step: StepContext, event: External) -> None:  # noqa: C901 - as fl
             step.do(tasks.GiveUp(reason))
         case _:
             assert_never(event)
-
-
-def _timer(step: StepContext, timer: Timer) -> None:  # noqa: C901 - as flat as `_run`
-    due_ms = step.context.timers.get(timer)
-    if due_ms is None or due_ms > step.now_ms:
-        return
-    del step.context.timers[timer]
-    match timer:
-        case effects.StandAgain():
-            term.stand_again(step)
-        case effects.RetryDeletions():
-            deletion.retries_due(step)
-        case effects.BeginDeletions():
-            pace.go_on(step)
-        case effects.EndTombstoneWaits():
-            deletion.end_tombstone_waits(step)
-        case effects.RetryDebts():
-            debts.retries_due(step)
-        case effects.RetryOwedTombstones():
-            owed.retries_due(step)
-        case effects.ResignAnyway():
-            leaving.time_is_over(step)
-        case effects.RetryReassignments():
-            reassignment.retries_due(step)
-        case effects.RebalanceLeaders():
-            preferred.rebalance(step)
-        case effects.CompareCaches():
-            caches.look(step)
-        case effects.CheckPower():
-            power.check(step)
-        case effects.AnswerClients():
-            client_waits.end_waits(step)
-        case effects.WatchTrash():
-            trash_steps.due(step)
-        case _:
-            assert_never(timer)
 
 
 def _run(step: StepContext, task: tasks.Task) -> None:  # noqa: C901 - a table of all tasks is meant to be long and flat

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lethe.controller.core import debts, trash
+from lethe.controller.core import debts, relisting, trash
 from lethe.controller.core.cluster_state import QuarantinedZnode
 from lethe.controller.core.context import Context
 from lethe.controller.core.continuations import TopicIdsWritten, TopicsListed, TopicsRead
@@ -53,7 +53,7 @@ from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcom
 
 def topics_changed(step: StepContext) -> None:
     """List the topics, now or after the removals under way."""
-    if not step.context.cluster.removals.postpone_listing():
+    if not relisting.postpone(step):
         step.do(ListTopics())
 
 
@@ -71,7 +71,7 @@ def on_topics_listed(step: StepContext, task: TopicsListed, outcomes: Sequence[R
     unreadable = [name for name in cluster.quarantined_topics if name not in present]
     for name in unreadable:
         _forget_unreadable(step, name)
-    cluster.removals.note_listed(present)
+    relisting.listed(step, present)
     under_way = cluster.removals.under_way
     cluster.removals.missing = {name: None for name in under_way if name not in present}
     gone = (name for name, topic in cluster.topics.items() if topic.was_absent or name not in present)

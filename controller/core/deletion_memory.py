@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -123,7 +123,9 @@ class Removals:
     missing: dict[str, None] = field(default_factory=dict)
     """Topics under way that the last list of topics did not have; no watch reports their end any more."""
     look_again: bool = False
-    """Topics and markers are to be listed once an outcome is there."""
+    """Topics and markers are to be listed once an outcome is there, or a pause is over: see `relisting`."""
+    listed_at_ms: int | None = None
+    """When topics or markers were listed last."""
     reassignments_kept: bool = False
     """A reassignment is requested of a topic under way: the requests are read again once an outcome is there."""
     alterations: list[int] = field(default_factory=list)
@@ -131,21 +133,10 @@ class Removals:
     then_resign: str | None = None
     """Why control is given up after the outstanding writes; None: it is not."""
 
-    def postpone_listing(self) -> bool:
-        """List topics or markers after the next outcome instead of now; return False if no removal is under way.
-
-        Each removal changes both lists."""
-        self.look_again |= bool(self.under_way)
-        return bool(self.under_way)
-
     def end(self, name: str) -> None:
         """Its removal has ended, or another topic has its name: what happened meanwhile does not matter any more."""
         self.modified.pop(name, None)
         self.missing.pop(name, None)
-
-    def note_listed(self, names: Iterable[str]) -> None:
-        """List again after the next outcome if a topic under way is among these topics or markers."""
-        self.look_again |= not self.under_way.keys().isdisjoint(names)
 
 
 METADATA_CACHE: Final = -1

@@ -200,6 +200,11 @@ class EndTombstoneWaits:
 
 
 @dataclass(frozen=True, slots=True)
+class ListAgain:
+    """Timer: topics and markers may be listed again."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetryDebts:
     """Brokers are to be asked again about debts, after errors."""
 
@@ -249,6 +254,7 @@ Timer = (
     | RetryDeletions
     | BeginDeletions
     | EndTombstoneWaits
+    | ListAgain
     | RetryOwedTombstones
     | RetryDebts
     | ResignAnyway

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lethe.controller.core import named_incarnation, orders, pace, protection, trash_in
+from lethe.controller.core import named_incarnation, orders, pace, protection, relisting, trash_in
 from lethe.controller.core.cluster_state import ClusterState
 from lethe.controller.core.deletion import phase
 from lethe.controller.core.deletion_memory import (
@@ -79,7 +79,7 @@ from lethe.protocol.zookeeper.operations import (
 
 def deletions_requested(step: StepContext) -> None:
     """List the marked topics, now or after the removals under way."""
-    if not step.context.cluster.removals.postpone_listing():
+    if not relisting.postpone(step):
         step.do(ListDeletions())
 
 
@@ -92,7 +92,7 @@ def on_deletions_listed(step: StepContext, task: DeletionsListed, outcomes: Sequ
     """Read when the new markers were created; continue at once if there are none."""
     cluster = step.context.cluster
     marked = outcomes[0].names if isinstance(outcomes[0], Children) else ()
-    cluster.removals.note_listed(marked)
+    relisting.listed(step, marked)
     _let_go(step, marked)
     before = marked if task.loading else cluster.inherited_marks
     cluster.inherited_marks = {name: None for name in marked if name in before}

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from lethe.controller.core import relisting
 from lethe.controller.core.deletion_memory import NO_ORDERS, OTHER_INCARNATION
 from lethe.controller.core.events import DeletionMarkerModified
 from lethe.controller.core.partition_sets import ReplicaColumns
@@ -67,7 +68,7 @@ def modified(step: StepContext, event: DeletionMarkerModified) -> None:
     cluster = step.context.cluster
     if cluster.is_queued(event.topic):
         step.do(WatchOrders((event.topic,)))
-    elif not event.is_gone and not cluster.removals.postpone_listing():
+    elif not event.is_gone and not relisting.postpone(step):
         step.do(ListDeletions())
 
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from lethe.controller.core import debts, debts_written, missed, owed, trash
+from lethe.controller.core import debts, debts_written, missed, owed, relisting, trash
 from lethe.controller.core.context import Context
 from lethe.controller.core.creation import forget
 from lethe.controller.core.deletion import phase, retry_later, tombstone_is_settled
@@ -194,9 +194,7 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
     if removals.then_resign is not None:
         # It waits again if what follows is written.
         step.do(GiveUp(removals.then_resign))
-    if removals.look_again:
-        removals.look_again = False
-        step.do(ListTopics(), ListDeletions())
+    relisting.after_outcome(step)
     if removals.reassignments_kept:
         removals.reassignments_kept = False
         step.context.tasks.append(ReadReassignments())
@@ -219,6 +217,9 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
         else:
             _finish(step, name)
             finished.append(name)
+    if not cluster.deletions:
+        # They were queued above, and put lists off.
+        relisting.after_outcome(step)
     _settle_forgets(step, finished)
     if cluster.paused is None:
         _begin_search(step, unclear)

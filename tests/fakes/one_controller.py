@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from lethe.controller.core import controller, events
 from lethe.controller.core.config import (
+    DEFAULT_LIST_PAUSE_US,
     DEFAULT_OPERATIONS_PER_GROUP,
     DEFAULT_PARTITIONS_PER_SLICE,
     CoreConfig,
@@ -185,6 +186,7 @@ class OneController:
         auto_leader_rebalance_enable: bool = False,
         max_operations_per_group: int = DEFAULT_OPERATIONS_PER_GROUP,
         partitions_per_slice: int = DEFAULT_PARTITIONS_PER_SLICE,
+        list_pause_us: int = DEFAULT_LIST_PAUSE_US,
         takeover: Takeover = Takeover.NEVER,
         endpoints: tuple[Endpoint, ...] = (),
         takeover_grace_ms: int = 0,
@@ -205,6 +207,7 @@ class OneController:
                 auto_leader_rebalance_enable=auto_leader_rebalance_enable,
                 max_operations_per_group=max_operations_per_group,
                 partitions_per_slice=partitions_per_slice,
+                list_pause_us=list_pause_us,
                 takeover=takeover,
                 endpoints=endpoints,
                 takeover_grace_ms=takeover_grace_ms,

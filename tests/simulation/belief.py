@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lethe.controller.core.context import Context, Role
-from lethe.controller.core.effects import BeginDeletions, RetryReassignments
+from lethe.controller.core.effects import BeginDeletions, ListAgain, RetryReassignments
 from lethe.controller.core.invariants import violations
 from lethe.controller.core.protection import protecting_pattern
 from lethe.controller.core.transitions import PartitionState
@@ -33,9 +33,10 @@ def context_is_sound(controller: ControllerProcess) -> None:
 
 
 def s8_memory_equals_znodes(cluster: Cluster, controller: ControllerProcess) -> None:
-    """With nothing queued, outstanding or undelivered, an active controller knows the cluster as ZooKeeper has it."""
+    """With nothing queued, outstanding, undelivered or put off, an active controller knows the cluster as ZooKeeper has
+    it."""
     context = controller.context
-    if context.role is not Role.ACTIVE or not controller.is_idle:
+    if context.role is not Role.ACTIVE or not controller.is_idle or ListAgain() in context.timers:
         return
     at = (cluster.ensemble.model.zxid, controller.steps)
     if at != controller.judged_at:

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from lethe.admin.topic_plans import TopicPlan, creation_operations, deletion_operation
+from lethe.controller.core.config import DEFAULT_LIST_PAUSE_US
 from lethe.protocol.vocabulary import TopicId
 from tests.simulation import convergence
 from tests.simulation.agents import AgentProcess
@@ -55,7 +56,16 @@ class Big:
         self.world = World(1, traced=False)
         mix = without_faults(draw(Random(1)))
         self.cluster = Cluster(
-            self.world, replace(mix, agents=agents, controllers=2, log_dirs=1, network_ms=(0, 2), delete_delay_ms=0)
+            self.world,
+            replace(
+                mix,
+                agents=agents,
+                controllers=2,
+                log_dirs=1,
+                network_ms=(0, 2),
+                delete_delay_ms=0,
+                list_pause_us=DEFAULT_LIST_PAUSE_US,
+            ),
         )
         ids = agent_ids(agents)
         self.plans = [_plan(number, partitions, ids) for number in range(topics)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from lethe.controller.core import creation, deletion, removal, resigning, results
+from lethe.controller.core import creation, deletion, relisting, removal, resigning, results
 from lethe.controller.core.continuations import TopicsListed
 from lethe.controller.core.events import ZnodesWritten
 from lethe.controller.core.step_context import StepContext
@@ -49,6 +49,11 @@ def changes_during_removal_missed() -> AbstractContextManager[object]:
         removed(step, task, outcomes)
 
     return everywhere(removed, on_topics_removed)
+
+
+def put_off_for_ever() -> AbstractContextManager[object]:
+    """What was put off because topics and markers were listed just before is never listed."""
+    return method(relisting, "_list_at", lambda step, due_ms: None)
 
 
 @contextmanager

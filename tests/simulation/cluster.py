@@ -41,6 +41,7 @@ P_ADVERTISED = 0.2
 P_SILENCES = 0.4
 P_PARTS = 0.25
 P_SLICES = 0.5
+P_LIST_PAUSES = 0.25
 P_PROTECTED = 0.25
 P_PACED = 0.25
 
@@ -60,6 +61,11 @@ def _partitions_per_slice(random: Random) -> int:
     return random.choice((1, 3)) if random.random() < P_SLICES else DEFAULT_PARTITIONS_PER_SLICE
 
 
+def _list_pause_us(random: Random) -> int:
+    """For a topic as much as for thousands in a large cluster."""
+    return random.choice((20_000, 300_000)) if random.random() < P_LIST_PAUSES else 0
+
+
 class Cluster:
     """The world, ZooKeeper, controllers, agents, and the ledger of what really happened."""
 
@@ -76,6 +82,7 @@ class Cluster:
             tombstone_timeout_ms=limit_ms,
             max_request_bytes=_max_request_bytes(Random(f"parts {world.seed}")),
             partitions_per_slice=_partitions_per_slice(Random(f"slices {world.seed}")),
+            list_pause_us=_list_pause_us(Random(f"lists {world.seed}")),
         )
         for deed, odds in (("protect", P_PROTECTED), ("pace", P_PACED)):
             if mix is None and Random(f"{deed} {world.seed}").random() < odds:

@@ -7,10 +7,11 @@ order that is given in spite of better knowledge, and that is only prevented fro
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from lethe.controller.core.context import Context
+from lethe.controller.core.deletion_memory import Deletion
 from lethe.controller.core.effects import Effect, Send, WriteZnodes
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.control import LeaderAndIsrRequest, StopReplicaRequest
@@ -78,13 +79,16 @@ def marker_written(cluster: Cluster, writer: Writer, operation: Operation) -> No
             pass
 
 
-def queued_is_allowed(cluster: Cluster, controller: ControllerProcess, before: Collection[str]) -> None:
+def queued_is_allowed(cluster: Cluster, controller: ControllerProcess, before: Mapping[str, Deletion]) -> None:
     """Topics are queued for deletion only by who takes deletion for enabled, or goes on with what such a controller has
     begun; then they are condemned."""
     context = controller.context
-    for name in context.cluster.deletions:
+    deletions = context.cluster.deletions
+    # The new ones stand behind all that were there before.
+    new = list(itertools.takewhile(lambda name: before.get(name) is not deletions[name], reversed(deletions)))
+    for name in reversed(new):
         topic = context.cluster.topics.get(name)
-        if name in before or topic is None:
+        if topic is None:
             continue
         incarnation = cluster.ledger.by_zxid[topic.created_zxid, name]
         may_go_on = incarnation.condemned or incarnation.noted

@@ -123,6 +123,7 @@ class ControllerProcess:
                 auto_leader_rebalance_enable=False,
                 max_operations_per_group=mix.max_operations_per_group,
                 partitions_per_slice=mix.partitions_per_slice,
+                list_pause_us=mix.list_pause_us,
                 tombstone_timeout_ms=mix.tombstone_timeout_ms,
                 offline_replicas=mix.offline_replicas,
                 trash_freeze_ms=mix.trash_freeze_ms,
@@ -321,7 +322,7 @@ class ControllerProcess:
             self.knowledge = self.knowledge.having_read(
                 self.id, self.context.cluster.epoch, self._reading.pop(event.id), event.outcomes
             )
-        queued_before = frozenset(self.context.cluster.deletions)
+        queued_before = self.context.cluster.deletions.copy()
         change_of_term = silences.term_may_change(self, self._cluster)
         effects = controller.step(self.context, event, self._world.now_ms)
         change_of_term(event)

@@ -39,6 +39,7 @@ class Mix:
     max_request_bytes: int
     """Limit of a request to a broker; larger ones go in parts."""
     partitions_per_slice: int
+    list_pause_us: int
     session_timeout_ms: int
     request_timeout_ms: int
     delete_delay_ms: int
@@ -170,6 +171,7 @@ def draw(random: Random) -> Mix:
         multis_in_flight=random.choice((1, 4)),
         max_request_bytes=DEFAULT_MAX_BYTES,
         partitions_per_slice=DEFAULT_PARTITIONS_PER_SLICE,
+        list_pause_us=0,
         session_timeout_ms=random.choice((1_000, 3_000, 6_000)),
         request_timeout_ms=random.choice((1_000, 3_000)),
         delete_delay_ms=random.choice((0, 200, 3_000)),

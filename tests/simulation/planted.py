@@ -88,6 +88,7 @@ BUGS: Final[Mapping[str, Bug]] = {
         bugs_protection.turn_not_noted,
         bugs_removal.removed_taken_for_vanished,
         bugs_removal.changes_during_removal_missed,
+        bugs_removal.put_off_for_ever,
         bugs_removal.removed_twice,
         bugs_removal.outcome_of_an_earlier_term,
         bugs_removal.fence_in_background_ignored,

@@ -112,7 +112,7 @@ def queue_knowing_nothing(cluster: Cluster) -> None:
     controller.context.cluster.topics["t0"].created_zxid = CZXID
     mutation.queue_deletion(controller.context.cluster, "t0", 0)
     controller.knowledge = Knowledge(controller.started_with, said=UNCLEAR)
-    queued_is_allowed(cluster, controller, ())
+    queued_is_allowed(cluster, controller, {})
 
 
 def test_a_controller_goes_on_with_what_another_one_has_noted_by_right() -> None:

@@ -160,10 +160,12 @@ def test_the_columns_forget_whatever_somebody_else_removed() -> None:
     world.write(Create(paths.lethe(), None), Create(paths.deletions_paused(), b""))
     world.mark("held")
     world.run()
+    world.advance(10)
     for name in ("t070", "t099", "held"):
         topic = paths.topic(name)
         world.write(*(Delete(f"{topic}{rest}") for rest in ("/partitions/0/state", "/partitions/0", "/partitions", "")))
     world.run()
+    world.advance(10)
     for record in world.records:
         board.note(record, world.now_ms)
     assert counts(board) == {"started": 98}
