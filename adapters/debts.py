@@ -16,8 +16,8 @@ from lethe.protocol.zookeeper.operations import (
     Data,
     GetChildren,
     GetData,
-    ReadFailed,
     ReadOutcome,
+    failure_words,
     is_absent,
 )
 from lethe.protocol.zookeeper.znodes import Debt, MalformedZnode, decode_debt
@@ -116,5 +116,4 @@ def _path(broker: BrokerId, name: str) -> str:
 def _unless_absent(path: str, outcome: ReadOutcome) -> tuple[UnseenDebts, ...]:
     if is_absent(outcome):
         return ()
-    reason = outcome.error.name if isinstance(outcome, ReadFailed) else f"an unexpected {type(outcome).__name__}"
-    return (UnseenDebts(path, reason),)
+    return (UnseenDebts(path, failure_words(outcome)),)

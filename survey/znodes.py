@@ -24,9 +24,8 @@ from lethe.protocol.zookeeper.operations import (
     Data,
     GetData,
     Present,
-    ReadFailed,
     ReadOutcome,
-    error_words,
+    failure_words,
     is_absent,
 )
 from lethe.protocol.zookeeper.znodes import (
@@ -46,11 +45,8 @@ class ZnodeUnreadable(Exception):
 
     def __init__(self, path: str, what: str, outcome: ReadOutcome) -> None:
         self.path = path
-        self.reason = (
-            outcome.error.name if isinstance(outcome, ReadFailed) else f"an unexpected {type(outcome).__name__}"
-        )
-        words = error_words(outcome.error) if isinstance(outcome, ReadFailed) else self.reason
-        super().__init__(f"ZooKeeper does not {what} of {path}: {words}")
+        self.reason = failure_words(outcome)
+        super().__init__(f"ZooKeeper does not {what} of {path}: {self.reason}")
 
 
 def data_of(outcome: ReadOutcome, path: str) -> Data | None:

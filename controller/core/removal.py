@@ -62,6 +62,7 @@ from lethe.protocol.zookeeper.operations import (
     Present,
     Read,
     ReadOutcome,
+    error_words,
     read_error,
 )
 from lethe.protocol.zookeeper.packing import DEFAULT_MAX_BYTES, GroupFailed, GroupOutcome, group_bytes, operation_bytes
@@ -209,7 +210,7 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
         at += parts
         problem = next((outcome for outcome in mine if isinstance(outcome, GroupFailed)), None)
         if problem is not None and task.searched:
-            _give_up_for_now(step, name, problem.error.name)
+            _give_up_for_now(step, name, error_words(problem.error))
         elif problem is not None:
             unclear.append(name)
         elif last:
@@ -367,7 +368,7 @@ def _grown(tree: TopicTree, outcomes: Sequence[ReadOutcome], created_zxid: int) 
             found.append(path)
             below.extend(f"{path}/{name}" for name in outcome.names)
         elif (error := read_error(outcome)) is not None:
-            return f"{error.name} at {path}"
+            return f"{path}: {error_words(error)}"
     return TopicTree(tree.topic, tuple(found), tuple(below))
 
 

@@ -51,6 +51,7 @@ from lethe.protocol.zookeeper.operations import (
     GetChildren,
     GetData,
     ReadOutcome,
+    error_words,
     is_absent,
     read_error,
 )
@@ -112,7 +113,7 @@ def on_unreadable_read(step: StepContext, task: UnreadableRead, outcomes: Sequen
         if not isinstance(understood(name, topic), str):
             repaired.append(name)
         elif (error := read_error(children)) is not None:
-            _give_up(step, name, f"{error.name} at {paths.topic_partitions(name)}")
+            _give_up(step, name, f"{paths.topic_partitions(name)}: {error_words(error)}")
         else:
             stat = topic.stat if isinstance(topic, Data) else None
             if names_another(step.context.cluster.marker_orders.get(name, NO_ORDERS), stat.czxid if stat else 0):

@@ -55,13 +55,13 @@ def error_words(error: ZkError) -> str:
     match error:
         case ZkError.NO_AUTH:
             return (
-                "NO_AUTH (its access list does not admit this client: log in to ZooKeeper as the user that it belongs "
-                "to, which is the brokers')"
+                "NO_AUTH, since its access list does not admit this client: log in to ZooKeeper as the user that it "
+                "belongs to, which is the brokers'"
             )
         case ZkError.INVALID_ACL:
             return (
-                "INVALID_ACL (this server cannot make znodes belong to this client: give it the authProvider for the "
-                "login, or turn zookeeper.set.acl off)"
+                "INVALID_ACL, since this server cannot make znodes belong to this client: give it the authProvider for "
+                "the login, or turn zookeeper.set.acl off"
             )
         case _:
             return error.name
@@ -198,6 +198,11 @@ ReadOutcome = Data | Children | Present | ReadFailed
 def is_absent(outcome: ReadOutcome) -> bool:
     """Return whether the read found no znode. Any other failure says nothing about its existence."""
     return isinstance(outcome, ReadFailed) and outcome.error is ZkError.NO_NODE
+
+
+def failure_words(outcome: ReadOutcome) -> str:
+    """Return why this outcome is not the one that the read asks for, in the words of `error_words`."""
+    return error_words(outcome.error) if isinstance(outcome, ReadFailed) else f"an unexpected {type(outcome).__name__}"
 
 
 def read_error(outcome: ReadOutcome) -> ZkError | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.zookeeper.operations import (
@@ -16,8 +16,12 @@ from lethe.protocol.zookeeper.operations import (
     ReadFailed,
     ReadOutcome,
     ZkError,
+    error_words,
 )
 from tests.fakes.zookeeper import FakeSession
+
+NO_AUTH: Final = error_words(ZkError.NO_AUTH)
+"""Why such a znode is unseen."""
 
 ErrorOf = Callable[[Operation], ZkError | None]
 """The error with which an operation fails; None: the session performs it."""

@@ -107,7 +107,7 @@ async def test_all_znodes_that_may_not_be_written_are_named_and_nothing_is_chang
             await demand_rights(anybody)
         assert refused.value.path == "/brokers/topics, /config/topics, /controller_epoch"
         assert str(refused.value).startswith(
-            "ZooKeeper refuses to write /brokers/topics, /config/topics, /controller_epoch: NO_AUTH (its access list"
+            "ZooKeeper refuses to write /brokers/topics, /config/topics, /controller_epoch: NO_AUTH, since "
         )
         await demand_rights(alice)
         assert await state(anybody) == before

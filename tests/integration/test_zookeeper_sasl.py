@@ -125,7 +125,7 @@ async def test_another_user_gets_a_refusal_and_never_an_absence(secured: Embedde
             assert not any(found == ReadFailed(ZkError.NO_NODE) for found in many)
             for write in (SetData("/brokers/topics/t", b"x", 0), Delete("/brokers/topics/t"), Create("/x", None)):
                 assert await stranger.multi([write]) == MultiFailed(0, ZkError.NO_AUTH)
-            with pytest.raises(WriteRefused, match="/brokers/topics/u: NO_AUTH .its access list .* log in to "):
+            with pytest.raises(WriteRefused, match="/brokers/topics/u: NO_AUTH, since its access list .* log in to "):
                 await stranger.ensure_path("/brokers/topics/u")
 
 

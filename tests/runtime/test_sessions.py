@@ -206,7 +206,7 @@ async def test_an_access_list_that_forbids_the_first_writes_is_told_once(caplog:
         told = [record.message for record in caplog.records if record.levelname == "ERROR"]
         assert len(told) == 1
         assert (b.keeper.problem, b.keeper.is_refused) == (None, False), "it is over"
-        assert told[0].startswith("ZooKeeper refuses to write /brokers/ids: NO_AUTH (its access list")
+        assert told[0].startswith("ZooKeeper refuses to write /brokers/ids: NO_AUTH, since its access list")
         assert "cannot be reached" not in caplog.text
 
 

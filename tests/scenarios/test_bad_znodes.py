@@ -229,7 +229,7 @@ def test_who_may_not_write_the_election_says_so_once_and_asks_again_from_time_to
     world.elect()
     assert role(world) is Role.REFUSED
     (why,) = refusals(world, "cluster")
-    assert "NO_AUTH (its access list" in why
+    assert "NO_AUTH, since its access list" in why
     world.advance(3 * world.context.config.stand_back_off_max_ms)
     assert refusals(world, "cluster") == [why]
     assert not world.renewals

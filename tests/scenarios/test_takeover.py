@@ -221,7 +221,7 @@ def test_taking_that_an_access_list_forbids_is_refused_with_the_reason_until_it_
     world.read_only[paths.controller()] = ZkError.NO_AUTH
     world.elect()
     assert role(world) is Role.REFUSED
-    assert (world.context.refusal or "").startswith("/controller cannot be taken: NO_AUTH (its access list")
+    assert (world.context.refusal or "").startswith("/controller cannot be taken: NO_AUTH, since its access list")
     assert elections(world) == []
     world.advance(30_000)
     assert role(world) is Role.REFUSED

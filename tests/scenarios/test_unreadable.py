@@ -11,7 +11,7 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicId
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError, error_words
 from tests.fakes.one_controller import OneController, is_deletion
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, text, with_topic
 
@@ -197,8 +197,9 @@ def test_partitions_that_may_not_be_listed_keep_it_held_with_the_reason() -> Non
     order(world)
     world.run()
     mark = world.context.cluster.marks["orders"]
-    assert (mark.held_by, mark.last_error) == (CauseKind.READABLE_ZNODE, "NO_AUTH at /brokers/topics/orders/partitions")
-    assert refusals(world, "topic/orders") == ["NO_AUTH at /brokers/topics/orders/partitions"]
+    why = f"/brokers/topics/orders/partitions: {error_words(ZkError.NO_AUTH)}"
+    assert (mark.held_by, mark.last_error) == (CauseKind.READABLE_ZNODE, why)
+    assert refusals(world, "topic/orders") == [why]
 
 
 @pytest.mark.parametrize("first", ["pause", "order"])

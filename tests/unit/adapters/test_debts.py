@@ -9,7 +9,7 @@ from lethe.protocol.vocabulary import BrokerId, TopicId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, WatchFired
 from lethe.protocol.zookeeper.znodes import Debt, encode_debt
-from tests.fakes.forbidden_znodes import forbidding
+from tests.fakes.forbidden_znodes import NO_AUTH, forbidding
 from tests.fakes.zookeeper import FakeZooKeeper
 
 FIRST = Debt(TopicId(UUID(int=7)), (0, 1), 3, 1_000, 500)
@@ -70,4 +70,4 @@ async def test_what_cannot_be_read_or_understood_is_unseen() -> None:
             "/lethe/debts/3/u@18",
         ]
         hidden = forbidding(session, "/lethe/debts")
-        assert await read_debts(hidden) == DebtsRead(unseen=(UnseenDebts("/lethe/debts", "NO_AUTH"),))
+        assert await read_debts(hidden) == DebtsRead(unseen=(UnseenDebts("/lethe/debts", NO_AUTH),))

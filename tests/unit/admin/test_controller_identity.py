@@ -23,7 +23,7 @@ async def test_a_controller_that_is_absent_or_there(session: FakeSession) -> Non
 async def test_an_unseen_controller_has_no_id(session: FakeSession) -> None:
     forbidden = await acting_controller(forbidding(session, paths.CONTROLLER))
     assert forbidden.problem is not None
-    assert forbidden.problem.startswith("ZooKeeper does not give the data of /controller: NO_AUTH (its access list")
+    assert forbidden.problem.startswith("ZooKeeper does not give the data of /controller: NO_AUTH, since its ")
     await apply(session, Create(paths.CONTROLLER, b"{"))
     malformed = await acting_controller(session)
     for acting in (forbidden, malformed):

@@ -15,7 +15,7 @@ async def test_only_a_missing_znode_means_that_no_controller_is_active(session: 
     forbidden = forbidding(session, paths.CONTROLLER)
     problem = (await ask_active_controller(forbidden, None)).problem
     assert problem is not None
-    assert problem.startswith("ZooKeeper does not give the data of /controller: NO_AUTH (its access list")
+    assert problem.startswith("ZooKeeper does not give the data of /controller: NO_AUTH, since its access list")
     await apply(session, Create(paths.CONTROLLER, b"{"))
     problem = (await ask_active_controller(session, None)).problem
     assert problem is not None

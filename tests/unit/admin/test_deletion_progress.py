@@ -34,7 +34,7 @@ from lethe.survey.views import (
     LogDirView,
     UnansweredQuestion,
 )
-from tests.fakes.forbidden_znodes import forbidding
+from tests.fakes.forbidden_znodes import NO_AUTH, forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, complete_deletion, prepare
 
@@ -277,7 +277,7 @@ async def test_where_only_a_mark_was_left_a_topic_that_cannot_be_read_may_name_a
     assert "a broker that only this topic names is not known" in progress.waits_for
     hidden = forbidding(session, paths.BROKER_TOPICS)
     progress = await seen(session, await targets(hidden, ["ghost"]), Brokers())
-    assert (progress.is_done, progress.unseen_znodes) == (False, (UnseenZnode(paths.BROKER_TOPICS, "NO_AUTH"),))
+    assert (progress.is_done, progress.unseen_znodes) == (False, (UnseenZnode(paths.BROKER_TOPICS, NO_AUTH),))
 
 
 async def test_a_topic_that_cannot_be_read_can_still_be_watched(session: FakeSession) -> None:
@@ -305,8 +305,8 @@ async def test_a_refused_marker_is_not_a_dropped_mark(session: FakeSession) -> N
     path = paths.delete_topic("orders")
     (progress,) = await look(forbidding(session, path, tells_existence=False), Brokers(), wanted)
     assert (progress.has_znode, progress.is_given_up, progress.is_settled) == (True, False, False)
-    assert progress.unseen_znodes == (UnseenZnode(path, "NO_AUTH"),)
-    assert progress.waits_for == "the controller, a look at /admin/delete_topics/orders (NO_AUTH)"
+    assert progress.unseen_znodes == (UnseenZnode(path, NO_AUTH),)
+    assert progress.waits_for == f"the controller, a look at /admin/delete_topics/orders ({NO_AUTH})"
 
 
 async def test_a_refused_topic_is_not_gone(session: FakeSession) -> None:
@@ -315,7 +315,7 @@ async def test_a_refused_topic_is_not_gone(session: FakeSession) -> None:
     blind = forbidding(session, paths.topic("orders"), tells_existence=False)
     (progress,) = await look(blind, Brokers(), wanted)
     assert (progress.is_left, progress.is_done, progress.is_blind) == (False, False, True)
-    assert progress.waits_for == "a look at /brokers/topics/orders (NO_AUTH)"
+    assert progress.waits_for == f"a look at /brokers/topics/orders ({NO_AUTH})"
     (progress,) = await look(blind, Brokers(b1=view(stored=["orders"])), wanted)
     assert not progress.is_settled, "waiting helps against what was seen"
 

@@ -23,7 +23,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData
 from lethe.protocol.zookeeper.znodes import TopicZnode, TrashPhase, encode_reassignment, encode_state, encode_topic
 from lethe.survey.broker_settings import EpochAnswer
-from tests.fakes.forbidden_znodes import forbidding
+from tests.fakes.forbidden_znodes import NO_AUTH, forbidding
 from tests.fakes.sick_cluster import (
     ABSENT,
     ACCOMPANIED,
@@ -133,7 +133,7 @@ async def test_an_entry_of_the_trash_that_may_not_be_read_is_unseen_and_never_he
 ) -> None:
     await in_trash(session, gone=ENTRY)
     seen = await looked(forbidding(session, paths.trashed("gone")), brokers)
-    assert (seen.ills, seen.unseen) == ((), ((paths.trashed("gone"), "NO_AUTH"),))
+    assert (seen.ills, seen.unseen) == ((), ((paths.trashed("gone"), NO_AUTH),))
     answer = await diagnosis(forbidding(session, paths.trashed("gone")), brokers.questions, settle_s=0)
     assert answer.exit is Exit.UNREACHABLE
 

@@ -4,7 +4,7 @@ import pytest
 
 from lethe.admin.outcomes import CONFLICTS, Outcome, demand_done, exit_of, given_up, is_conflict, outcome_of
 from lethe.admin.refusal import Exit, Refusal
-from lethe.protocol.zookeeper.operations import MultiDone, MultiFailed, MultiOutcome, MultiUnknown, ZkError
+from lethe.protocol.zookeeper.operations import MultiDone, MultiFailed, MultiOutcome, MultiUnknown, ZkError, error_words
 
 ACT, DONE = "create topic orders", "topic orders was created"
 
@@ -27,8 +27,7 @@ def test_only_what_others_wrote_meanwhile_is_tried_again() -> None:
             MultiFailed(1, ZkError.NO_AUTH),
             Outcome(
                 "orders",
-                "ZooKeeper refused to create topic orders: NO_AUTH (its access list does not admit this client: log in "
-                "to ZooKeeper as the user that it belongs to, which is the brokers')",
+                f"ZooKeeper refused to create topic orders: {error_words(ZkError.NO_AUTH)}",
                 was_done=False,
             ),
         ),

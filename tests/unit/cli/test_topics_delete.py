@@ -35,7 +35,7 @@ from lethe.survey.views import (
     UnansweredQuestion,
 )
 from lethe.survey.znodes import ZnodeUnreadable
-from tests.fakes.forbidden_znodes import forbidding
+from tests.fakes.forbidden_znodes import NO_AUTH, forbidding
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, complete_deletion, elect
 
@@ -335,7 +335,7 @@ async def test_a_topic_whose_znode_is_refused_meanwhile_is_not_deleted(cluster: 
     assert isinstance(answer.data, list)
     (body,) = answer.data
     assert isinstance(body, dict)
-    assert body["unseen_znodes"] == [{"path": "/brokers/topics/orders", "why": "NO_AUTH"}]
+    assert body["unseen_znodes"] == [{"path": "/brokers/topics/orders", "why": NO_AUTH}]
 
 
 async def many(session: FakeSession, number: int) -> list[str]:

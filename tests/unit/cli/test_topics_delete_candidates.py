@@ -32,7 +32,7 @@ from lethe.protocol.lake_rules import PLACE, LakeRules, encode_rules
 from lethe.protocol.vocabulary import TopicPartition, topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create
-from tests.fakes.forbidden_znodes import forbidding
+from tests.fakes.forbidden_znodes import NO_AUTH, forbidding
 from tests.fakes.questions import agrees, declines
 from tests.fakes.stale_topics import DAY_MS, TAKEN_AT_MS, ToldSizes, candidate
 from tests.fakes.zookeeper import FakeSession
@@ -234,7 +234,7 @@ async def test_a_topic_whose_znode_is_refused_stays(cluster: FakeSession, tmp_pa
     blind: Any = forbidding(cluster, paths.topic("bills"), tells_existence=False)
     answer = await deleted(blind, wanted, confirm=None, now_ms=NOW_MS)
     assert [row[0] for row in answer.tables[0].rows] == ["orders", "visits"], "one keeps no other"
-    why = "its existence is unseen: ZooKeeper does not tell the existence of /brokers/topics/bills: NO_AUTH"
+    why = f"its existence is unseen: ZooKeeper does not tell the existence of /brokers/topics/bills: {NO_AUTH}"
     ((name, told),) = answer.tables[1].rows
     assert (name, str(told).partition(" (")[0]) == ("bills", why)
 

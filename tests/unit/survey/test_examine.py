@@ -16,7 +16,7 @@ from lethe.survey.examine import gather_evidence, read_holds
 from lethe.survey.explain import DeletionVerdict, explain
 from lethe.survey.unseen import unseen_text
 from lethe.survey.views import BrokerAnswers
-from tests.fakes.forbidden_znodes import forbidding
+from tests.fakes.forbidden_znodes import NO_AUTH, forbidding
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply
 
@@ -48,7 +48,7 @@ async def test_a_topic_that_cannot_be_read_may_name_a_broker_that_is_away(sessio
     await apply(session, *other_topic('{"version":1,"partitions":{"0":[9]}}'))
     words = unseen(await gather_evidence(forbidding(session, OTHER), ["orders"], nothing_left))
     consequence = "a broker that only this topic names is not known"
-    assert words == f"ZooKeeper is clean, but {OTHER} was not seen (NO_AUTH; {consequence})"
+    assert words == f"ZooKeeper is clean, but {OTHER} was not seen ({NO_AUTH}; {consequence})"
     await apply(session, Delete(OTHER), *other_topic("{"))
     words = unseen(await gather_evidence(session, ["orders"], nothing_left))
     assert words.endswith(f"; {consequence})")

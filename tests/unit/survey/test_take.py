@@ -33,7 +33,7 @@ from lethe.survey.records import rows_of
 from lethe.survey.take import take_survey
 from lethe.survey.views import BrokerAnswers, BrokerFailure, LogDirSource, LogDirView, UnansweredQuestion
 from lethe.survey.zookeeper import read_tree
-from tests.fakes.forbidden_znodes import forbidding
+from tests.fakes.forbidden_znodes import NO_AUTH, forbidding
 from tests.fakes.trash import ENTRY, in_trash
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.fakes.zookeeper_cluster import apply, bring_online, delete_tree, elect, prepare
@@ -310,7 +310,7 @@ async def test_an_entry_of_the_trash_that_cannot_be_read_or_understood_is_a_prob
     shut = forbidding(session, paths.trashed("hidden"))
     survey = await take_survey(shut, PLAINTEXT_REACH, ask=lambda _: knows_orders)
     assert [where for where, _ in survey.problems] == [paths.trashed("hidden"), paths.trashed("unclear")]
-    assert survey.problems[0].what == "NO_AUTH"
+    assert survey.problems[0].what == NO_AUTH
     about_one, _ = await read_tree(shut, ["unclear"])
     assert [where for where, _ in about_one.problems] == [paths.trashed("unclear")], "nothing else is asked about"
     assert [*about_one.unreadable_trash] == ["hidden", "unclear"]

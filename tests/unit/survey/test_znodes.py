@@ -38,6 +38,7 @@ def test_any_other_answer_is_unreadable_and_never_absent(outcome: ReadOutcome) -
     with pytest.raises(ZnodeUnreadable, match="ZooKeeper does not give the data of /brokers/topics/orders: ") as error:
         topic_of(outcome, "orders")
     assert error.value.path == "/brokers/topics/orders"
+    assert str(error.value).endswith(error.value.reason), "where the reason alone is shown, so is the remedy"
 
 
 def test_children_that_may_not_be_listed_are_unreadable() -> None:

@@ -13,7 +13,7 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, Delete, ZkError
+from lethe.protocol.zookeeper.operations import Create, Delete, ZkError, error_words
 from tests.fakes.one_controller import OneController, Refusing
 from tests.scenarios.plot import cluster, with_topic
 from tests.unit.controller.core.stage import add_topic, leading
@@ -139,7 +139,7 @@ def test_znodes_that_may_not_be_removed() -> None:
     world.mark("t")
     world.run()
     (wait,) = waits(world.context, "t")
-    assert (wait.waiting_for, wait.last_error) == (W.ZNODES, "NO_AUTH at /config/topics/t")
+    assert (wait.waiting_for, wait.last_error) == (W.ZNODES, f"/config/topics/t: {error_words(ZkError.NO_AUTH)}")
     assert wait.next_try_ms == world.now_ms + 500
 
 

@@ -23,7 +23,7 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.remedies import BRING_BACK
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, ZkError
+from lethe.protocol.zookeeper.operations import Create, ZkError, error_words
 from tests.fakes.one_controller import OneController, Refusing, consent
 from tests.scenarios.plot import cluster, with_topic
 from tests.unit.controller.core.stage import add_topic, leading
@@ -123,7 +123,7 @@ def test_tombstone_then_znodes() -> None:
     world.stop_broker(3)
     world.run()
     (cause,) = explained(world)["causes"]
-    assert (cause["cause"], cause["last_error"]) == ("ZNODES", "NO_AUTH at /config/topics/t")
+    assert (cause["cause"], cause["last_error"]) == ("ZNODES", f"/config/topics/t: {error_words(ZkError.NO_AUTH)}")
 
 
 def test_an_error_that_answers_the_tombstone_is_not_told_as_silence() -> None:
