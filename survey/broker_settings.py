@@ -35,6 +35,7 @@ from lethe.survey.brokers import open_connection
 CLIENT_ID: Final = "lethe-settings"
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
 DELETE_DELAY: Final = "log.segment.delete.delay.ms"
+_GRANT_COMMANDS: Final = "grant it ClusterAction on the cluster"
 _IBP: Final = "inter.broker.protocol.version"
 _LISTENER: Final = "inter.broker.listener.name"
 _CONTROL_LISTENER: Final = "control.plane.listener.name"
@@ -102,8 +103,8 @@ async def read_settings(
 
 
 class EpochAnswer(NamedTuple):
-    """A broker's answer to a request with a controller epoch. `error` is None where it did not answer: `problem` says
-    why."""
+    """A broker's answer to a request with a controller epoch. `error` is None where it did not answer. `problem` says
+    why, and what a refused client lacks."""
 
     broker: BrokerId
     error: int | None
@@ -122,7 +123,7 @@ class EpochAnswer(NamedTuple):
     @property
     def why(self) -> str:
         """Why it is not known whether it accepts the epoch."""
-        return self.problem if self.error is None else error_name(self.error)
+        return self.problem if self.problem or self.error is None else error_name(self.error)
 
 
 async def ask_about_epoch(
@@ -136,9 +137,15 @@ async def ask_about_epoch(
         ) as connection:
             await connection.offered_versions()
             error = await _command_error(connection, as_controller, epoch)
+            principal = connection.principal
     except (ClientError, ProtocolError) as failure:
         return EpochAnswer(broker.id, None, str(failure))
-    return EpochAnswer(broker.id, error, "" if error is not None else "it answered something else than was asked")
+    problem = ""
+    if error is None:
+        problem = "it answered something else than was asked"
+    elif error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        problem = f"{error_name(error)} for {principal}; {_GRANT_COMMANDS}"
+    return EpochAnswer(broker.id, error, problem)
 
 
 async def _command_error(

@@ -134,7 +134,8 @@ async def test_whether_a_broker_accepts_an_epoch() -> None:
     assert [(each.is_known, each.refuses) for each in (lower, same)] == [(True, True), (True, False)]
     async with configured({}, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) as broker:
         denied = await ask_about_epoch(broker, PLAINTEXT_REACH, 20_000, asker, ControllerEpoch(SEEN_EPOCH))
-    assert (denied.is_known, denied.refuses, denied.why) == (False, False, "CLUSTER_AUTHORIZATION_FAILED")
+    right = "CLUSTER_AUTHORIZATION_FAILED for User:ANONYMOUS; grant it ClusterAction on the cluster"
+    assert (denied.is_known, denied.refuses, denied.why) == (False, False, right)
     gone = await ask_about_epoch(broker, PLAINTEXT_REACH, 20_000, asker, ControllerEpoch(SEEN_EPOCH))
     assert (gone.error, gone.is_known) == (None, False)
     assert gone.why
