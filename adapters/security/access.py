@@ -13,13 +13,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
+from lethe.adapters.kafka.metadata import PROBE
 from lethe.adapters.kafka.peers import Close, Handler, Peer
 from lethe.adapters.security.acl_reader import AclReader
 from lethe.adapters.security.audit import AuditLog
 from lethe.protocol.kafka.codec import RequestHeader
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.queries import MetadataRequest, Request, Response
-from lethe.protocol.security.acls import Operation, ResourceType
+from lethe.protocol.security.acls import WILDCARD, Operation, ResourceType
 from lethe.protocol.security.authorizer import Acls, Action, Authorizer, Client, host_address, refusal
 from lethe.protocol.security.forwarded_clients import hosts_matter
 from lethe.protocol.security.principals import Principal
@@ -115,6 +116,8 @@ class AccessControl:
         return filtered_response(request, answer, refused)
 
     def _note(self, client: Client, action: Action, api: ApiKey) -> None:
+        if action.name == PROBE:
+            action = action._replace(name=WILDCARD)  # the question was about all topics
         shown = action if len(action.name) <= _MAX_SHOWN else action._replace(name=f"{action.name[:_MAX_SHOWN]}…")
         kind = (client.principal, action.operation, action.resource_type)
         self.refused_by_right[action.operation, action.resource_type] += 1

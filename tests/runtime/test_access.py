@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
+from lethe.adapters.kafka.metadata import PROBE
 from lethe.adapters.kafka.peers import Close, Peer
 from lethe.adapters.kafka.server import KafkaServer
 from lethe.adapters.security.access import AccessControl, AccessSettings
@@ -88,6 +89,7 @@ class Bench:
         self.inbound = Inbound(InboundSettings({"INTERNAL": listener}, settings))
         self.zookeeper = FakeZooKeeper()
         self.done: list[tuple[str, Request]] = []
+        self.topics: tuple[str, ...] = ("a", "b")
         self.server = KafkaServer(self.inbound.guarded(self.handle), name="test")
 
     async def handle(self, header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
@@ -96,7 +98,7 @@ class Bench:
             case Addressed():
                 return StopReplicaResponse(ErrorCode.NONE, ())
             case MetadataRequest():
-                rows = tuple(MetadataTopic(0, name, None, False, ()) for name in ("a", "b"))
+                rows = tuple(MetadataTopic(0, name, None, False, ()) for name in self.topics)
                 return MetadataResponse((), "c", BrokerId(1), rows)
             case CreateTopicsRequest(topics=topics):
                 sender = Sender(Client(peer.principal, peer.host), peer.authorizer)
@@ -231,6 +233,19 @@ async def test_topics_are_shown_only_to_those_who_may_describe_them() -> None:
         assert await topics("ann", "a", "b") == [("a", 0), ("b", ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
         assert await topics("admin") == [("a", 0), ("b", 0)]
         assert await topics("lethe") == []
+
+
+async def test_a_client_that_may_not_see_all_topics_is_given_the_right_to_all(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    bench.topics = (PROBE,)
+    async with bench.running() as session:
+        await put(session, CLUSTER, entry("ann", Operation.CLUSTER_ACTION))
+        await bench.ask("ann", MetadataRequest((MetadataRequestTopic(PROBE),)))
+    (line,) = lines(caplog)
+    assert "User:ann from 127.0.0.1 may not Describe Topic '*'; to allow it: kafka-acls --add" in line
+    assert line.endswith("--operation Describe --topic '*'")
 
 
 async def test_a_denial_has_precedence_and_a_lost_session_keeps_it() -> None:
