@@ -34,6 +34,10 @@ class HttpFailed(Exception):
     """There is no answer that counts; the message names the URL, the reason, and the remedy if there is one."""
 
 
+class CredentialsUnusable(ValueError):
+    """A file of the credentials cannot be used; the message names it, the reason and the remedy."""
+
+
 @dataclass(frozen=True, slots=True)
 class HttpCredentials:
     """What a client needs for servers of Lethe."""
@@ -47,6 +51,28 @@ class HttpCredentials:
     def from_environment(cls, token_file: Path | None = None, ca_file: Path | None = None) -> HttpCredentials:
         """Return these files, or else those that the environment names."""
         return cls(token_file or _path_in(TOKEN_VARIABLE), ca_file or _path_in(CA_VARIABLE))
+
+    def check(self) -> None:
+        """Read the files. Raises CredentialsUnusable."""
+        self.token()
+        self.authorities()
+
+    def token(self) -> str | None:
+        """Return the token to send; None: none. Raises CredentialsUnusable."""
+        try:
+            return None if self.token_file is None else read_tokens(self.token_file)[0]
+        except TokenUnusable as unusable:
+            raise CredentialsUnusable(str(unusable)) from unusable
+
+    def authorities(self) -> ssl.SSLContext | None:
+        """Return the context that trusts the CA file; None without one. Raises CredentialsUnusable."""
+        try:
+            return None if self.ca_file is None else ssl.create_default_context(cafile=self.ca_file)
+        except (OSError, ssl.SSLError) as error:
+            reason = error.strerror or str(error)
+            raise CredentialsUnusable(
+                f"CA file {self.ca_file} cannot be read: {reason}; name a file with certificates in PEM"
+            ) from error
 
 
 def _path_in(variable: str) -> Path | None:
@@ -65,13 +91,18 @@ async def get_json(
     """Return the JSON object at this URL. Raises HttpFailed."""
     import aiohttp
 
-    headers = _headers(url, credentials, named_by_user)
+    try:
+        headers = _headers(url, credentials, named_by_user)
+        is_tls = urlsplit(url).scheme == "https"
+        authorities = (credentials.authorities() if is_tls else None) or True
+    except CredentialsUnusable as unusable:
+        raise HttpFailed(f"{url} is not asked: {unusable}") from unusable
     timeout = aiohttp.ClientTimeout(total=timeout_ms / 1000)
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
             # A redirect could lead the token elsewhere; no server of Lethe sends one.
-            session.get(url, headers=headers, ssl=_tls(url, credentials), allow_redirects=False) as response,
+            session.get(url, headers=headers, ssl=authorities, allow_redirects=False) as response,
         ):
             status = response.status
             document = await response.json()
@@ -101,24 +132,7 @@ def _headers(url: str, credentials: HttpCredentials, named_by_user: bool) -> dic
             f"{url} is not asked, because it would get the token unencrypted: give the controller a certificate "
             "(lethe.http.ssl.keystore.location), or name its address yourself (--controller-url)"
         )
-    try:
-        token = read_tokens(credentials.token_file)[0]
-    except TokenUnusable as unusable:
-        raise HttpFailed(f"{url} is not asked: {unusable}") from unusable
-    return {"Authorization": f"Bearer {token}"}
-
-
-def _tls(url: str, credentials: HttpCredentials) -> ssl.SSLContext | bool:
-    if credentials.ca_file is None or urlsplit(url).scheme != "https":
-        return True
-    try:
-        return ssl.create_default_context(cafile=credentials.ca_file)
-    except (OSError, ssl.SSLError) as error:
-        reason = error.strerror or str(error)
-        remedy = "name a file with certificates in PEM"
-        raise HttpFailed(
-            f"{url} is not asked: CA file {credentials.ca_file} cannot be read: {reason}; {remedy}"
-        ) from error
+    return {"Authorization": f"Bearer {credentials.token()}"}
 
 
 def _reason(error: Exception) -> str:

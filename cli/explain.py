@@ -89,6 +89,7 @@ def explain(
     broker that is down and whose log directories were not named, and where deletion markers could not be read.
     """
 
+    credentials = HttpCredentials.from_environment(controller_token_file, controller_ca_file)
     topics = given(names, topic_names)
     topic = topics[0] if topics else None
 
@@ -105,6 +106,8 @@ def explain(
             )
         if controller_url is not None and (problem := url_problem(controller_url)) is not None:
             raise ValueError(f"--controller-url {controller_url!r} {problem}")
+        if not without_controller:
+            credentials.check()
         directories = parse_log_dirs(log_dir or ())
         reach = reach_from(command_config)
         return await with_session(zookeeper, lambda session: command(session, reach, directories))
@@ -112,8 +115,6 @@ def explain(
     async def command(session: ZooKeeperSession, reach: BrokerReach, directories: dict[int, list[Path]]) -> Answer:
         from lethe.admin.controllers import ask_active_controller
         from lethe.survey.evidence import ControllerReport
-
-        credentials = HttpCredentials.from_environment(controller_token_file, controller_ca_file)
 
         async def look() -> Answer:
             reported = ControllerReport(problem="it was not to be asked")
