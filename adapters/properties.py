@@ -23,6 +23,8 @@ from lethe.adapters.config_kafka_names import KAFKA_NAMES, PLUG_IN_PREFIXES, lis
 from lethe.protocol.kafka.config_values import parse_boolean
 
 MAX_SHOWN: Final = 120
+NO_FILE: Final = "environment"
+"""Where a property is missing if no file was named."""
 _OF_SECRETS: Final = re.compile(r"pass|secret|jaas|digest|credential|token|private|(?:^|\.)key$", re.IGNORECASE)
 _NAMING_LISTENERS: Final = (
     *("listeners", "advertised.listeners", "listener.security.protocol.map", "control.plane.listener.name"),
@@ -228,8 +230,8 @@ class Values:
     """They may be secrets."""
     problems: list[Problem]
     warnings: list[str] = field(default_factory=list)
-    has_file: bool = True
-    """False: there is no file to which a missing property could be added."""
+    source: str = NO_FILE
+    """The file to which a missing property can be added."""
 
     def setting(self, name: str) -> Setting | None:
         """Return the setting of the property or of one of its fallbacks; None if missing or blank."""
@@ -294,9 +296,9 @@ class Values:
 
     def missing(self, name: str) -> None:
         """Note that a required property is missing."""
-        remedy = f"add a line {name}=…" if self.has_file else f"set {variable_name(name)}"
+        remedy = f"set {variable_name(name)}" if self.source == NO_FILE else f"add a line {name}=…"
         example = self.schema[name].doc
-        self.problems.append(Problem(name, "configuration", None, "is missing", f"{remedy} ({example})"))
+        self.problems.append(Problem(name, self.source, None, "is missing", f"{remedy} ({example})"))
 
     def finish(self) -> None:
         """Raise ConfigError if problems were noted."""
@@ -325,7 +327,7 @@ def read_values(path: Path | None, environ: Mapping[str, str], schema: Schema) -
     known = {*schema, *(fallback for prop in schema.values() for fallback in prop.fallbacks)}
     settings |= environment_settings(environ, known)
     warnings = unknown_names(settings | unknown_variables(environ, known), known)
-    return Values(schema, settings, problems, warnings, has_file=path is not None)
+    return Values(schema, settings, problems, warnings, NO_FILE if path is None else str(path))
 
 
 def unknown_names(settings: Mapping[str, Setting], known: Iterable[str]) -> list[str]:

@@ -27,9 +27,9 @@ def reach_from(command_config: Path | None) -> BrokerReach:
     try:
         return load_client_reach(command_config)
     except ConfigError as error:
-        raise unusable_config(error) from error
+        raise unusable_config(command_config, error) from error
 
 
-def unusable_config(error: Exception) -> Refusal:
-    """Return the refusal of a file with these errors."""
-    return Refusal(f"--command-config cannot be used:\n{error}", Exit.USAGE)
+def unusable_config(path: Path, error: Exception) -> Refusal:
+    """Return the refusal of this file with these errors. It may have been named by the variable of the option."""
+    return Refusal(f"{path}, which says how brokers are reached, cannot be used:\n{error}", Exit.USAGE)

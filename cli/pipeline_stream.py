@@ -118,7 +118,7 @@ def source_security(command_config: Path | None) -> dict[str, str]:
     try:
         return kafka_options(command_config)
     except ConfigError as error:
-        raise unusable_config(error) from error
+        raise unusable_config(command_config, error) from error
 
 
 def seconds(option: str, text: str) -> int:

@@ -8,8 +8,9 @@
 Problems are noted in `values`, as by its own accessors. `TlsMaterial` opens the files of stores; those of passwords are
 opened here, too. Properties that only concern a JVM are ignored (`ssl.provider`, `ssl.keymanager.algorithm`, …).
 
-Where Kafka's rules are kept: inline PEM excludes a location, and PEM excludes a password of the store; a key store of
-another type has one. Where they are not: old versions of TLS in `ssl.enabled.protocols` are left out with a warning.
+Where Kafka's rules are kept: inline PEM excludes a location, and PEM excludes a password of the store. Where they are
+not: a key store of PKCS12 that opens without a password needs none, and old versions of TLS in `ssl.enabled.protocols`
+are left out with a warning.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from lethe.adapters.security.config_names import (
     ZOOKEEPER_SOCKET,
 )
 from lethe.adapters.security.config_stores import read_kafka_keystore, read_kafka_truststore, read_zookeeper_store
-from lethe.adapters.security.prefixed import PrefixedValues, listener_prefix
+from lethe.adapters.security.prefixed import Place, PrefixedValues, listener_prefix
 from lethe.adapters.security.tls import ClientAuth, TlsMaterial, TlsSettings
 from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.vocabulary import SecurityProtocol
@@ -65,7 +66,7 @@ def read_tls(values: Values, *prefixes: str) -> TlsSettings | None:
         client_max_version=versions.client_highest,
         ciphers=ciphers,
         client_auth=ClientAuth(reader.text(CLIENT_AUTH)),
-        missing_keystore=f"{reader.prefixes[-1]}ssl.keystore.location",
+        missing_keystore=_missing_keystore(values, reader.prefixes[-1]),
     )
 
 
@@ -75,7 +76,7 @@ def read_listener_tls(values: Values, listener: str, protocol: SecurityProtocol)
     As in Kafka, a SASL_SSL listener asks for certificates of clients only if its own `ssl.client.auth` says so.
     """
     prefix = listener_prefix(listener)
-    settings = read_tls(values, prefix, "") or TlsSettings()
+    settings = read_tls(values, prefix, "") or TlsSettings(missing_keystore=_missing_keystore(values, ""))
     if protocol is SecurityProtocol.SASL_SSL and PrefixedValues(values, (prefix,)).given(CLIENT_AUTH.name) is None:
         return dataclasses.replace(settings, client_auth=ClientAuth.NONE)
     return settings
@@ -105,7 +106,7 @@ def read_zookeeper_tls(values: Values) -> TlsSettings | None:
         max_version=versions.highest,
         client_max_version=versions.client_highest,
         ciphers=ciphers,
-        missing_keystore="zookeeper.ssl.keystore.location",
+        missing_keystore=_missing_keystore(values, "zookeeper."),
     )
 
 
@@ -119,6 +120,10 @@ def opened(values: Values, settings: TlsSettings, *, serves: bool = False) -> Tl
         values.problems += error.problems
         return None
     return material
+
+
+def _missing_keystore(values: Values, prefix: str) -> Place:
+    return Place(f"{prefix}ssl.keystore.location", values.source)
 
 
 # --- the handshake ------------------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ def _mechanisms(reader: PrefixedValues, listener: str) -> tuple[str, ...]:
     remedy = f"use {', '.join(_SERVED)}, here and at the brokers"
     if given is None:
         reason = f"is missing, and Kafka's default is {GSSAPI}, which Lethe cannot verify"
-        reader.values.problems.append(Problem(MECHANISMS.name, "configuration", None, reason, remedy))
+        reader.values.problems.append(Problem(MECHANISMS.name, reader.values.source, None, reason, remedy))
     elif unknown:
         reader.wrong(given, f"has {unknown[0]!r}, which is no mechanism that Lethe has", remedy)
     elif not served:
@@ -186,7 +186,7 @@ def _users(values: Values, listener: str) -> Callable[[], JaasEntry] | None:
         if len(values.problems) == noted:
             reason = f"is missing: PLAIN on listener {listener} has no users"
             name = mechanism_prefix(listener, PLAIN) + JAAS_CONFIG
-            values.problems.append(Problem(name, "configuration", None, reason, _EXAMPLE))
+            values.problems.append(Problem(name, values.source, None, reason, _EXAMPLE))
         return None
     try:
         if not has_users(source.read()):
@@ -234,7 +234,7 @@ def _super_users(reader: PrefixedValues) -> frozenset[Principal]:
     try:
         return parse_super_users(given.text)
     except ValueError as error:
-        reader.wrong_place(given.place, str(error), "write User:name")
+        reader.wrong(given, str(error), "separate principals by semicolons")
         return frozenset()
 
 

@@ -20,7 +20,7 @@ import dataclasses
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from lethe.adapters.properties import Problem, Property, Values
@@ -32,7 +32,7 @@ from lethe.adapters.security.config_names_sasl import (
     TOKEN_URL,
 )
 from lethe.adapters.security.jaas_file import JAAS_FILE, read_sections
-from lethe.adapters.security.login import MECHANISMS, MODULES, Credentials, LoginUnusable, SaslLogin, check_mechanism
+from lethe.adapters.security.login import MODULES, Credentials, LoginUnusable, SaslLogin, check_mechanism
 from lethe.adapters.security.prefixed import (
     Given,
     Place,
@@ -45,10 +45,7 @@ from lethe.adapters.security.tokens import TokenCommand, TokenFile, TokenSource
 from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.security.jaas import CLIENT_SECTION, SERVER_SECTION, JaasEntry, JaasError, parse_config
 from lethe.protocol.security.oauthbearer import OAUTHBEARER
-
-_EXAMPLE: Final = (
-    'write it as org.apache.kafka.common.security.scram.ScramLoginModule required username="…" password="…";'
-)
+from lethe.protocol.security.plain import PLAIN
 
 
 class JaasSource(NamedTuple):
@@ -111,14 +108,8 @@ def _read(values: Values, context: _Context) -> SaslLogin | None:
     noted = len(values.problems)
     try:
         check_mechanism(mechanism)
-    except LoginUnusable as error:
-        _note(
-            values,
-            context.prefix + context.mechanism.name,
-            mechanism,
-            str(error),
-            f"set it to one of {', '.join(MECHANISMS)}",
-        )
+    except Unusable as error:
+        _refuse_mechanism(values, context, mechanism, error)
         return None
     source = _token_source(values, context) if mechanism == OAUTHBEARER else None
     entry = _entry(values, context, mechanism)
@@ -127,13 +118,29 @@ def _read(values: Values, context: _Context) -> SaslLogin | None:
     if entry is None and source is not None:
         return SaslLogin.oauthbearer(source)
     if entry is None:
-        _note(values, context.own + JAAS_CONFIG, None, f"is missing: {mechanism} needs user and password", _EXAMPLE)
+        _missing(values, context.own + JAAS_CONFIG, f"{mechanism} needs user and password", _example(mechanism))
         return None
     try:
         return _login(mechanism, entry, source)
     except (Unusable, LoginUnusable, JaasError) as error:
-        values.problems.append(entry.problem(str(error), _EXAMPLE))
+        values.problems.append(entry.problem(str(error), _example(mechanism)))
         return None
+
+
+def _example(mechanism: str) -> str:
+    package = "plain" if mechanism == PLAIN else "scram"
+    module = f"org.apache.kafka.common.security.{package}.{MODULES[mechanism]}"
+    return f'write it as {module} required username="…" password="…";'
+
+
+def _refuse_mechanism(values: Values, context: _Context, mechanism: str, why: Unusable) -> None:
+    reader = PrefixedValues(values, (context.prefix,))
+    given = reader.given(context.mechanism.name)
+    if given is not None:
+        reader.wrong(given, why.reason, why.remedy)
+        return
+    default = f"Kafka's default {mechanism} {why.reason}"
+    _missing(values, context.prefix + context.mechanism.name, default, why.remedy)
 
 
 def _login(mechanism: str, entry: JaasSource, source: TokenSource | None) -> SaslLogin:
@@ -219,8 +226,8 @@ def _token_source(values: Values, context: _Context) -> TokenSource | None:
         return _token_file(reader, url)
     if command is not None:
         return _token_command(reader, command)
-    name, remedy = context.prefix + TOKEN_URL.name, f"set it to file:///path, or set {TOKEN_COMMAND.name}"
-    _note(values, name, None, "is missing: OAUTHBEARER needs a token", remedy)
+    remedy = f"set it to file:///path, or set {TOKEN_COMMAND.name}"
+    _missing(values, context.prefix + TOKEN_URL.name, "OAUTHBEARER needs a token", remedy)
     return None
 
 
@@ -242,7 +249,5 @@ def _token_command(reader: PrefixedValues, command: Given) -> TokenSource | None
     return TokenCommand(words)
 
 
-def _note(values: Values, name: str, shown: str | None, reason: str, remedy: str) -> None:
-    given = PrefixedValues(values, ("",)).given(name)
-    origin = "configuration" if given is None else given.place.origin
-    values.problems.append(Problem(name, origin, shown, reason, remedy))
+def _missing(values: Values, name: str, why: str, remedy: str) -> None:
+    values.problems.append(Problem(name, values.source, None, f"is missing: {why}", remedy))

@@ -28,8 +28,6 @@ def read_kafka_keystore(reader: PrefixedValues) -> StoreSettings | None:
     if location is None:
         _check_unused(reader, kind, password, "ssl.keystore.location")
         return None
-    if kind is not StoreKind.PEM and password is None:
-        reader.wrong(location, "needs the store's password", "set ssl.keystore.password, or ssl.keystore.password.file")
     return StoreSettings(
         place=location.place,
         kind=kind,

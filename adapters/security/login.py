@@ -67,6 +67,7 @@ MODULES: Final = {
 """Class of the login module, without its package, for each mechanism that a client can use."""
 MECHANISMS: Final = tuple(MODULES)
 """Names of the mechanisms that a client can use."""
+_NAMES: Final = ", ".join(MECHANISMS)
 
 
 class LoginUnusable(ValueError):
@@ -187,7 +188,8 @@ class SaslLogin:
 
     @classmethod
     def from_jaas(cls, mechanism: str, entry: JaasEntry, source: TokenSource | None = None) -> Self:
-        """Return the login for a mechanism and its login module. Raises LoginUnusable and JaasError.
+        """Return the login for a mechanism and its login module. Raises LoginUnusable, JaasError, and Unusable for the
+        mechanism.
 
         `source`: where tokens come from, for OAUTHBEARER.
         """
@@ -222,14 +224,14 @@ _CHECK_PASSWORD: Final = "check user name and password in sasl.jaas.config, and 
 
 
 def check_mechanism(mechanism: str) -> None:
-    """Raise LoginUnusable if a client cannot use the mechanism."""
+    """Raise Unusable if a client cannot use the mechanism."""
     if mechanism == GSSAPI:
-        raise LoginUnusable(
-            f"GSSAPI (Kerberos) is not available: Lethe has no library for it. Enable one of {', '.join(MECHANISMS)} "
-            f"in the broker as well (sasl.enabled.mechanisms), and name it here (sasl.mechanism)"
+        raise Unusable(
+            "is Kerberos, for which Lethe has no library",
+            f"set it to one of {_NAMES}, which the broker has to enable as well (sasl.enabled.mechanisms)",
         )
     if mechanism not in MODULES:
-        raise LoginUnusable(f"{mechanism!r} is no SASL mechanism that Lethe has: use one of {', '.join(MECHANISMS)}")
+        raise Unusable("is no SASL mechanism that Lethe has", f"set it to one of {_NAMES}")
 
 
 # --- the exchange -------------------------------------------------------------------------------------------------

@@ -189,6 +189,8 @@ def _read_identity(store: StoreSettings) -> tuple[PrivateKeyTypes | None, tuple[
     if kind is StoreKind.PEM:
         text = data.decode("latin-1")
         return _pem_key(store, text), _pem_certificates(store, text)
+    if kind is StoreKind.JKS and store.password is None:
+        raise store.problem(*_not_opened(store, None))
     opened = _pkcs12(store, data) if kind is StoreKind.PKCS12 else _jks(store, store.path)
     first = [] if opened.cert is None else [opened.cert.certificate]
     return opened.key, (*first, *(extra.certificate for extra in opened.additional_certs))
@@ -216,7 +218,7 @@ def _read(store: StoreSettings, path: Path) -> tuple[StoreKind, bytes]:
         raise store.problem(error.reason, error.remedy) from None
     kind = _kind(store, path, data)
     if store.kind is not None and (store.kind is StoreKind.PEM) is not (kind is StoreKind.PEM):
-        reason = f"is {kind.value}, and {store.type_name} says {store.kind.value}"
+        reason = f"is {kind.value} and not {store.kind.value}"
         raise store.problem(reason, f"set {store.type_name}={kind.value}")
     return kind, data
 

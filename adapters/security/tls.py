@@ -30,8 +30,9 @@ from typing import Final, NamedTuple
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from lethe.adapters.clock import Clock, SystemClock
-from lethe.adapters.properties import ConfigError, Problem
+from lethe.adapters.properties import NO_FILE, ConfigError, Problem
 from lethe.adapters.security.files import FileState, file_state
+from lethe.adapters.security.prefixed import Place
 from lethe.adapters.security.stores import Identity, StoreSettings, Trust, described, load_identity, load_trust
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,9 @@ class ClientAuth(enum.Enum):
     NONE = "none"
     REQUESTED = "requested"
     REQUIRED = "required"
+
+
+_MISSING_KEYSTORE: Final = Place("ssl.keystore.location", NO_FILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +68,13 @@ class TlsSettings:
     ciphers: tuple[str, ...] = ()
     """Suites of TLS 1.2 by OpenSSL's names; empty: OpenSSL's choice."""
     client_auth: ClientAuth = ClientAuth.NONE
-    missing_keystore: str = "ssl.keystore.location"
-    """The property that a listener without certificate lacks."""
+    missing_keystore: Place = _MISSING_KEYSTORE
+    """The property that a listener without certificate lacks, and the file in which it does."""
 
     @property
-    def missing_truststore(self) -> str:
+    def missing_truststore(self) -> Place:
         """The property that a listener lacks that wants certificates and trusts nobody."""
-        return self.missing_keystore.replace("keystore", "truststore")
+        return self.missing_keystore._replace(name=self.missing_keystore.name.replace("keystore", "truststore"))
 
     def files(self) -> tuple[Path, ...]:
         """Return every file that contexts are made from."""
@@ -151,13 +155,13 @@ class TlsMaterial:
             return made.server
         settings = self.settings
         if settings.keystore is None:
-            name, reason = settings.missing_keystore, "is missing: a listener with TLS shows a certificate"
+            missing, reason = settings.missing_keystore, "is missing: a listener with TLS shows a certificate"
+            remedy = "name the store that has it and its private key"
         else:
-            name, reason = (
-                settings.missing_truststore,
-                "is missing: client certificates have to be issued by a known authority",
-            )
-        raise ConfigError([Problem(name, "configuration", None, reason, f"add a line {name}=…")])
+            missing = settings.missing_truststore
+            reason = "is missing: client certificates have to be issued by a known authority"
+            remedy = "name the store that has the authority's certificate"
+        raise ConfigError([Problem(missing.name, missing.origin, None, reason, remedy)])
 
     def _look_for_names(self, identity: Identity | None) -> None:
         """Warn, once for each certificate, if clients will not accept it for any host."""

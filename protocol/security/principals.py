@@ -49,15 +49,12 @@ def parse_principal(text: str) -> Principal:
 def parse_super_users(text: str) -> frozenset[Principal]:
     """Parse `super.users`: principals separated by semicolons, since names of certificates contain commas.
 
-    Raises ValueError that names the property.
+    Raises ValueError.
     """
     parts = text.split(";")
     while parts and not parts[-1]:
         parts.pop()
-    try:
-        return frozenset(parse_principal(part.strip(_TRIMMED)) for part in parts)
-    except ValueError as error:
-        raise ValueError(f"super.users={text!r}: {error}; separate principals by semicolons") from error
+    return frozenset(parse_principal(part.strip(_TRIMMED)) for part in parts)
 
 
 def sasl_principal(user: str) -> Principal:

@@ -503,7 +503,7 @@ def blocking_handshake(
 
 def test_a_listener_needs_a_key_store_and_a_truststore_for_client_certificates(ca: Authority, tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"ssl\.keystore\.location: is missing: a listener with TLS shows a certificate; add"
+        ConfigError, match=r"ssl\.keystore\.location: is missing: a listener with TLS shows a certificate; name"
     ):
         TlsMaterial(trusting(ca, tmp_path)).server_context()
     settings = showing(ca.issue(), tmp_path, client_auth=ClientAuth.REQUIRED)

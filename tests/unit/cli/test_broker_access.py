@@ -67,7 +67,8 @@ def test_a_file_that_cannot_be_used_is_refused_without_its_secrets(
     with pytest.raises(Refusal, match=words) as refused:
         reach_from(client_properties(tmp_path, protocol=protocol, user=user))
     assert refused.value.exit is Exit.USAGE
-    assert str(refused.value).startswith("--command-config cannot be used:\n")
+    said = f"{tmp_path / 'client.properties'}, which says how brokers are reached, cannot be used:\n"
+    assert str(refused.value).startswith(said), "LETHE_COMMAND_CONFIG may have named it"
     assert SECRET not in str(refused.value)
 
 
@@ -90,7 +91,7 @@ def test_a_stream_checks_the_file_and_keeps_its_secrets_out_of_options(tmp_path:
     options = source_security(client_properties(tmp_path))
     assert options["kafka.security.protocol"] == "SASL_SSL"
     assert SECRET not in str(options)
-    with pytest.raises(Refusal, match="--command-config cannot be used:\n.*gone: file: cannot be read"):
+    with pytest.raises(Refusal, match="gone, which says .* cannot be used:\n.*gone: file: cannot be read"):
         source_security(tmp_path / "gone")
 
 

@@ -27,7 +27,7 @@ def listener(protocol: SecurityProtocol = SecurityProtocol.SASL_PLAINTEXT, name:
 
 def values(text: str) -> Values:
     settings, problems = parse_properties(text, "f")
-    return Values(schema(LIMITS), settings, problems)
+    return Values(schema(LIMITS), settings, problems, source="f")
 
 
 def read(text: str, *listeners: Endpoint) -> tuple[InboundSettings, list[str]]:
@@ -177,7 +177,10 @@ def test_a_login_module_without_users_is_warned_about() -> None:
             "sasl.enabled.mechanisms=SCRAM-SHA-512\nprincipal.builder.class=com.acme.Own",
             "makes principals in a way that Lethe does not know",
         ),
-        ("sasl.enabled.mechanisms=SCRAM-SHA-512\n" + AUTHORIZER + "super.users=admin", "'admin' is no principal"),
+        (
+            "sasl.enabled.mechanisms=SCRAM-SHA-512\n" + AUTHORIZER + "super.users=admin;User:b",
+            "f:3: super.users='admin;User:b': 'admin' is no principal: write its type before a colon, such as",
+        ),
     ],
 )
 def test_problems(text: str, expected: str) -> None:
@@ -185,7 +188,7 @@ def test_problems(text: str, expected: str) -> None:
 
 
 def test_problems_of_tls() -> None:
-    assert "ssl.keystore.location: is missing" in problem("", listener(SecurityProtocol.SSL))
+    assert problem("", listener(SecurityProtocol.SSL)).startswith("f: ssl.keystore.location: is missing: a listener")
     given = values("ssl.principal.mapping.rules=RULE:[/x/")
     read_inbound(given, (listener(SecurityProtocol.SSL),))
     assert any("ssl.principal.mapping.rules" in str(each) for each in given.problems)

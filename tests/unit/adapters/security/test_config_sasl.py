@@ -25,7 +25,7 @@ def entry(module: str, user: str, password: str = SECRET) -> str:
 
 def values(text: str) -> Values:
     settings, problems = parse_properties(text, "f")
-    return Values({}, settings, problems)
+    return Values({}, settings, problems, source="f")
 
 
 def between(text: str) -> SaslLogin:
@@ -127,7 +127,7 @@ def test_a_token_needs_one_source_that_is_here() -> None:
     mechanism = f"{BETWEEN}=OAUTHBEARER\n"
     (found,) = refusals(mechanism)
     assert found == (
-        "configuration: sasl.oauthbearer.token.endpoint.url: is missing: OAUTHBEARER needs a token; set it to "
+        "f: sasl.oauthbearer.token.endpoint.url: is missing: OAUTHBEARER needs a token; set it to "
         "file:///path, or set lethe.sasl.oauthbearer.token.command"
     )
     (found,) = refusals(f"{mechanism}sasl.oauthbearer.token.endpoint.url=https://{SECRET}@idp/token")
@@ -144,11 +144,19 @@ def test_a_token_needs_one_source_that_is_here() -> None:
 
 
 def test_kerberos_is_refused_also_as_the_default() -> None:
-    for text in ("", f"{BETWEEN}=GSSAPI"):
-        (found,) = refusals(text)
-        assert f"{BETWEEN}='GSSAPI': GSSAPI (Kerberos) is not available" in found
-        assert found.endswith("set it to one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER")
-    assert "'X' is no SASL mechanism" in refusals(f"{BETWEEN}=X")[0]
+    why = "is Kerberos, for which Lethe has no library"
+    remedy = (
+        "; set it to one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, which the broker has to enable as well "
+        "(sasl.enabled.mechanisms)"
+    )
+    assert refusals(f"{BETWEEN}=GSSAPI") == [f"f:1: {BETWEEN}='GSSAPI': {why}{remedy}"]
+    assert refusals("") == [f"f: {BETWEEN}: is missing: Kafka's default GSSAPI {why}{remedy}"]
+    assert "='X': is no SASL mechanism" in refusals(f"{BETWEEN}=X")[0]
+
+
+def test_the_example_has_the_module_of_the_mechanism() -> None:
+    assert "org.apache.kafka.common.security.plain.PlainLoginModule" in refusals(f"{BETWEEN}=PLAIN")[0]
+    assert "org.apache.kafka.common.security.scram.ScramLoginModule" in refusals(f"{BETWEEN}=SCRAM-SHA-256")[0]
 
 
 def test_a_missing_or_unfitting_entry_is_a_sentence(tmp_path: Path) -> None:

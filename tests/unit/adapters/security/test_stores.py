@@ -347,15 +347,17 @@ def test_a_store_that_is_cut_off_at_any_place_is_refused(ca: Authority, tmp_path
     refused(store(jks, None, PASSWORD))
 
 
+def test_a_key_store_of_java_is_not_opened_without_a_password(ca: Authority, tmp_path: Path) -> None:
+    path = ca.issue().jks(tmp_path / "key.jks", PASSWORD)
+    assert "is not opened without a password; set ssl.keystore.password, or" in refused(store(path, StoreKind.JKS))
+
+
 def test_a_type_that_the_content_contradicts(ca: Authority, tmp_path: Path) -> None:
     path = ca.issue().pem_file(tmp_path / "key.pem")
-    assert "is PEM, and ssl.keystore.type says JKS; set ssl.keystore.type=PEM" in refused(
-        store(path, StoreKind.JKS, PASSWORD)
-    )
+    for password in (PASSWORD, None):
+        assert "is PEM and not JKS; set ssl.keystore.type=PEM" in refused(store(path, StoreKind.JKS, password))
     path = ca.issue().pkcs12(tmp_path / "key.p12", PASSWORD)
-    assert "is PKCS12, and ssl.keystore.type says PEM; set ssl.keystore.type=PKCS12" in refused(
-        store(path, StoreKind.PEM)
-    )
+    assert "is PKCS12 and not PEM; set ssl.keystore.type=PKCS12" in refused(store(path, StoreKind.PEM))
 
 
 def test_files_that_cannot_be_read(ca: Authority, tmp_path: Path) -> None:
