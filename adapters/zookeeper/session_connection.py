@@ -26,7 +26,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from lethe.adapters.security.handshakes import shows_refusal
 from lethe.adapters.security.refusal_counts import RefusalReason
@@ -65,8 +65,20 @@ class _AccessRefused(SessionOver):
     """The server refuses this client's login, and will refuse it again."""
 
 
-def _describe(troubles: dict[Server, str]) -> str:
-    return "; ".join(f"{server}: {trouble}" for server, trouble in troubles.items())
+class _Trouble(NamedTuple):
+    """Why a server gave no session."""
+
+    said: str
+    is_there: bool
+    """TLS with it failed at least once: it was reached."""
+
+
+_Troubles = dict[Server, _Trouble]
+_NO_ANSWER: Final = _Trouble("no answer in time", is_there=False)
+
+
+def _describe(troubles: _Troubles) -> str:
+    return "; ".join(f"{server}: {trouble.said}" for server, trouble in troubles.items())
 
 
 class SessionConnection:
@@ -92,8 +104,6 @@ class SessionConnection:
         self._loop = asyncio.get_running_loop()
         self._confirmed_at = self._loop.time()
         self._next_server = 0
-        self._tls_failed: Final[set[Server]] = set()
-        """Servers that were reached at least once, and with which TLS failed."""
         self._pause_s = 0.0
 
     # --- opening --------------------------------------------------------------------------------------------------
@@ -101,7 +111,7 @@ class SessionConnection:
     async def open(self) -> None:
         """Do the first handshake. Raises ZooKeeperUnavailable naming each server with its failure."""
         deadline = self._loop.time() + self.config.connection_timeout_ms / 1000
-        troubles: dict[Server, str] = {}
+        troubles: _Troubles = {}
         logging_task = self._loop.create_task(self._log_troubles(troubles), name="zookeeper-opening")
         try:
             await self._connect_before(deadline, troubles)
@@ -112,14 +122,14 @@ class SessionConnection:
             raise ZooKeeperUnavailable(f"ZooKeeper at {self.config.connect} gave no session: {over}") from over
         except TimeoutError:
             shown = _describe(troubles) or "no answer"
-            question = "" if troubles and troubles.keys() <= self._tls_failed else _IS_IT_THERE
+            question = "" if troubles and all(each.is_there for each in troubles.values()) else _IS_IT_THERE
             raise ZooKeeperUnavailable(
                 f"no ZooKeeper session within {self.config.connection_timeout_ms} ms ({shown}){question}"
             ) from None
         finally:
             logging_task.cancel()
 
-    async def _log_troubles(self, troubles: dict[Server, str]) -> None:
+    async def _log_troubles(self, troubles: _Troubles) -> None:
         """Log the servers and their failures, early and then periodically."""
         began = self._loop.time()
         wait_s = _FIRST_LOG_AFTER_S
@@ -134,7 +144,7 @@ class SessionConnection:
             )
             wait_s = _LOG_INTERVAL_S
 
-    async def _connect_before(self, deadline: float, troubles: dict[Server, str]) -> None:
+    async def _connect_before(self, deadline: float, troubles: _Troubles) -> None:
         """Try the servers in turn until one accepts the session. Raises TimeoutError, SessionOver."""
         servers = self.config.connect.servers
         while True:
@@ -149,12 +159,11 @@ class SessionConnection:
                     return
                 except (OSError, TimeoutError) as error:
                     # The last attempt has little time: its timeout says less than an earlier error.
-                    before = troubles.get(server)
-                    if isinstance(error, _TlsFailed):
-                        self._tls_failed.add(server)
-                    troubles[server] = str(error) or before or "no answer in time"
-                    if troubles[server] != before:
-                        logger.info("ZooKeeper %s: %s", server, troubles[server])
+                    before = troubles.get(server, _NO_ANSWER)
+                    said = str(error) or before.said
+                    if server not in troubles or said != before.said:
+                        logger.info("ZooKeeper %s: %s", server, said)
+                    troubles[server] = _Trouble(said, before.is_there or isinstance(error, _TlsFailed))
                     self._next_server += 1
             self._lengthen_pause()
 
@@ -326,7 +335,7 @@ class SessionConnection:
 
     async def _reconnect(self) -> None:
         deadline = self._confirmed_at + self.timeout_s
-        troubles: dict[Server, str] = {}
+        troubles: _Troubles = {}
         try:
             if self._loop.time() >= deadline:
                 raise TimeoutError
@@ -339,8 +348,9 @@ class SessionConnection:
         """End the session. Only the first reason counts."""
         if self.lost_reason is not None:
             return
-        level = logging.INFO if reason == _CLOSED or not self.session_id else logging.WARNING
-        logger.log(level, "ZooKeeper session 0x%x is lost: %s", self.session_id, reason)
+        if self.connections:
+            level = logging.INFO if reason == _CLOSED else logging.WARNING
+            logger.log(level, "ZooKeeper session 0x%x is lost: %s", self.session_id, reason)
         self.lost_reason = reason
         self.lost.set()
         if self.connection is not None:

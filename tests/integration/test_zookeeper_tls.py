@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -115,13 +116,15 @@ async def test_with_sasl_znodes_belong_to_both(place: Place) -> None:
         assert isinstance(await plaintext.multi([SetData("/both", b"2", 0)]), MultiDone)
 
 
-async def test_a_wrong_password_inside_tls_is_final(place: Place) -> None:
+async def test_a_wrong_password_inside_tls_is_final(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     context = place.context(place.authority.client("lethe"))
     wrong, refused = SaslLogin("kafka", Secret("wrong")), RefusalCounts()
     with pytest.raises(ZooKeeperRefused, match=f"{HOST}:{place.zookeeper.secure_port}: it does not accept user name"):
         async with session_of(place.zookeeper.secure_connect_string, context, user=wrong, refused=refused):
             pass
     assert refused.by_reason == {RefusalReason.LOGIN: 1}
+    assert "is lost" not in caplog.text, "no session was open"
 
 
 async def refusal(

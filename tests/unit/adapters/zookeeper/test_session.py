@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
+
+import pytest
 
 from lethe.adapters.zookeeper import wire
 from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.connection import Answer, Completion, Dropped
-from lethe.adapters.zookeeper.session import Session
+from lethe.adapters.zookeeper.interface import ZooKeeperUnavailable
+from lethe.adapters.zookeeper.session import Session, open_session
 from lethe.adapters.zookeeper.session_connection import SessionConnection
 from lethe.protocol.zookeeper.operations import Delete
 from lethe.protocol.zookeeper.packing import GroupUnknown, MultiPlan
@@ -34,6 +38,15 @@ class Unanswering(SessionConnection):
 
 def plan_of(name: str) -> MultiPlan:
     return MultiPlan([(Delete(f"/{name}/{number}"),) for number in range(MULTIS_PER_PLAN)], None, max_operations=1)
+
+
+async def test_a_session_that_is_never_open_is_not_called_lost(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    config = ZooKeeperConfig(parse_connect_string("127.0.0.1:1"), connection_timeout_ms=200)
+    with pytest.raises(ZooKeeperUnavailable, match=r"no ZooKeeper session within 200 ms \(127\.0\.0\.1:1: "):
+        async with open_session(config, lambda _: None):
+            pass
+    assert "is lost" not in caplog.text
 
 
 async def test_the_plans_of_a_session_leave_twenty_multis_unanswered_at_most() -> None:
