@@ -195,9 +195,15 @@ def _lines(taken: Survey, findings: Sequence[Leftover]) -> list[str]:
 def _topics(tree: ZooKeeperTree) -> str:
     """Return how many topics there are and are marked, as far as they could be seen."""
     unseen = f" ({tree.unseen_topics} of them could not be read)" if tree.unseen_topics else ""
-    topics = f"{counted(len(tree.topics), 'topic')}{unseen} with {counted(tree.seen_partitions, 'partition')}"
+    partitions = f"{_at_least(bool(unseen))}{counted(tree.seen_partitions, 'partition')}"
+    topics = f"{counted(len(tree.topics), 'topic')}{unseen} with {partitions}"
     marked = f"{len(tree.marked)} marked for deletion" if tree.knows_markers else "marks for deletion unseen"
     return f"{topics if tree.knows_topics else 'topics unseen'}, {marked}"
+
+
+def _at_least(is_part: bool) -> str:
+    """Return how a number begins that was counted in a part alone."""
+    return "at least " if is_part else ""
 
 
 def _controller(tree: ZooKeeperTree) -> str:
@@ -214,7 +220,8 @@ def _disks(taken: Survey) -> str:
     known = {broker.id for broker in taken.zookeeper.brokers}
     seen = known & {view.broker for view in taken.log_dirs}
     brokers = f" of {len(seen)} of {counted(len(known), 'broker')}" if seen < known else ""
-    return f"{counted(len(taken.log_dirs), 'log directory', 'log directories')}{brokers} with {counted(size, 'byte')}"
+    held = f"{_at_least(any(view.problem for view in taken.log_dirs))}{counted(size, 'byte')}"
+    return f"{counted(len(taken.log_dirs), 'log directory', 'log directories')}{brokers} with {held}"
 
 
 def nothing(taken: Survey) -> str:

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from lethe.protocol.counting import listed
 from lethe.protocol.findings import NO_PARTITIONS, Place, Reason, Standing
@@ -42,7 +43,7 @@ from lethe.protocol.vocabulary import BrokerId, TopicId, TopicPartition, topic_i
 from lethe.protocol.zookeeper import paths
 from lethe.survey.debts import OwedDirectories
 from lethe.survey.removal import removal_due
-from lethe.survey.views import BrokerAnswers, Directory, LogDirView, Survey, TopicTree, ZooKeeperTree
+from lethe.survey.views import BrokerAnswers, BrokerPlace, Directory, LogDirView, Survey, TopicTree, ZooKeeperTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,34 @@ def leftovers(survey: Survey) -> tuple[Leftover, ...]:
     moving = frozenset(survey.in_motion)
     found = (*_in_zookeeper(survey), *_in_caches(survey), *_on_disks(survey))
     return tuple(leftover for leftover in found if leftover.topic not in moving)
+
+
+_READ_ONLY_LOCALLY: Final = (
+    Reason.DIRECTORY_OF_OTHER_INCARNATION,
+    Reason.NOT_RECLAIMED_YET,
+    Reason.STRAY_DIRECTORY,
+)
+"""Brokers describe neither ids of topics nor renamed directories."""
+
+
+def would_be_found(survey: Survey, reason: Reason) -> bool:
+    """Return True if every place was seen where such findings can be, so that none means that there is none."""
+    tree = survey.zookeeper
+    if tree.problems or reason.place is Place.ZOOKEEPER:
+        return not tree.problems
+    place = BrokerPlace.CACHE if reason.place is Place.CACHE else BrokerPlace.LOGS
+    if any(each.place in (place, None) for answer in survey.answers for each in answer.unseen):
+        return False
+    if reason.place is Place.CACHE:
+        return True
+    if reason is Reason.DIRECTORY_OWED and {each.broker for each in tree.debts} - {v.broker for v in survey.log_dirs}:
+        return False
+    if survey.unseen_brokers or any(view.problem for view in survey.log_dirs):
+        return False
+    # Without its id, a directory under the name of a topic in the trash, or of one that is owed, may be that topic's.
+    may_be_anothers = bool(tree.trashed or tree.unreadable_trash or tree.debts)
+    needs_ids = may_be_anothers and reason is not Reason.REPLICA_WITHOUT_DIRECTORY
+    return survey.read_log_dirs == len(survey.log_dirs) or not (needs_ids or reason in _READ_ONLY_LOCALLY)
 
 
 # --- ZooKeeper ----------------------------------------------------------------------------------------------------

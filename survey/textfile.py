@@ -1,7 +1,8 @@
 """Formats a survey's counts for the textfile collector of Prometheus' node exporter (`lethe survey --textfile FILE`).
 
 Findings are counted by reason and by broker, so the number of series does not depend on the number of findings. A
-reason without findings is 0, so that its alert ends. The file is replaced atomically, and only after a successful
+reason without findings is 0, so that its alert ends, if everything was seen where there could be some; else it has no
+series. The file is replaced atomically, and only after a successful
 survey; alert on its timestamp as well.
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from lethe.protocol.findings import Reason
-from lethe.survey.leftovers import Leftover
+from lethe.survey.leftovers import Leftover, would_be_found
 from lethe.survey.views import Survey
 
 
@@ -34,8 +35,8 @@ BROKER_FINDINGS: Final = MetricFamily(
 )
 PROBLEMS: Final = MetricFamily(
     "lethe_survey_problems",
-    "What the survey could not see, so that a count of 0 proves nothing: brokers that are down, directories and znodes "
-    "that it may not read",
+    "What the survey could not see: brokers that are down, directories and znodes that it may not read. What has no "
+    "findings has no count then, since there may be some",
 )
 TAKEN: Final = MetricFamily(
     "lethe_survey_timestamp_seconds", "When the survey was taken, in seconds since 1970; old: it is not run any more"
@@ -49,8 +50,9 @@ Row = tuple[tuple[str, ...], float]
 
 def format_textfile(taken: Survey, findings: Sequence[Leftover]) -> str:
     """Return the file's text in Prometheus' format."""
-    counts = dict.fromkeys(Reason, 0)
-    sizes = dict.fromkeys(Reason, 0)
+    found = {finding.reason for finding in findings}
+    counts = dict.fromkeys((each for each in Reason if each in found or would_be_found(taken, each)), 0)
+    sizes = dict.fromkeys(counts, 0)
     brokers: dict[tuple[str, str], int] = {}
     for finding in findings:
         counts[finding.reason] += 1

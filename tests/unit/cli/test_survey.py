@@ -49,6 +49,12 @@ async def test_nothing_left_over(alone: FakeSession, tmp_path: Path) -> None:
     assert answer.tables == ()
 
 
+async def test_bytes_beside_an_unread_log_directory_are_the_least(alone: FakeSession, tmp_path: Path) -> None:
+    answer = await survey_answer(alone, PLAINTEXT_REACH, {1: [tmp_path, tmp_path / "gone"]})
+    assert "2 log directories" in answer.lines[2]
+    assert answer.lines[2].endswith("with at least 0 bytes")
+
+
 @pytest.mark.parametrize(
     "hidden, header, counts",
     [
@@ -64,7 +70,7 @@ async def test_nothing_left_over(alone: FakeSession, tmp_path: Path) -> None:
         ),
         (
             paths.topic("orders"),
-            f"ZooKeeper: {UNREAD} with 0 partitions, 1 marked for deletion, controller unseen",
+            f"ZooKeeper: {UNREAD} with at least 0 partitions, 1 marked for deletion, controller unseen",
             {"topics": 1, "partitions": None, "marked": ["orders"]},
         ),
     ],

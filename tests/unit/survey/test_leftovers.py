@@ -25,11 +25,12 @@ from lethe.protocol.vocabulary import (
 )
 from lethe.protocol.zookeeper.znodes import Debt
 from lethe.survey.as_json import survey_to_json
-from lethe.survey.leftovers import Leftover, leftovers
+from lethe.survey.leftovers import Leftover, leftovers, would_be_found
 from lethe.survey.views import (
     NOT_SEEN,
     BrokerAnswers,
     BrokerFailure,
+    BrokerPlace,
     Directory,
     LogDirSource,
     LogDirView,
@@ -426,6 +427,69 @@ def test_what_could_not_be_seen_keeps_a_survey_from_being_clean() -> None:
     blind = survey(tree(problems=(Problem("/brokers/ids/1", "NO_AUTH"),)))
     assert leftovers(blind) == ()
     assert leftovers(blind) or not blind.is_complete
+
+
+SILENT = UnansweredQuestion(BrokerFailure.SILENT, "silent")
+TOLD = (DirectoryKind.REPLICA, DirectoryKind.FUTURE)
+LOCAL_ONLY = {Reason.DIRECTORY_OF_OTHER_INCARNATION, Reason.NOT_RECLAIMED_YET, Reason.STRAY_DIRECTORY}
+OF_DISKS = {reason for reason in Reason if reason.place is Place.DISK}
+OF_CACHES = {reason for reason in Reason if reason.place is Place.CACHE}
+
+
+def as_described(view: LogDirView) -> LogDirView:
+    """What the broker of the log directory tells of it."""
+    seen = tuple(each._replace(topic_id=None) for each in view.directories if each.kind in TOLD)
+    return dataclasses.replace(view, source=LogDirSource.BROKER, directories=seen)
+
+
+def unanswered(seen: Survey, broker: int, place: BrokerPlace | None) -> Survey:
+    """The same where the broker does not answer about that place; None: about nothing."""
+    answers = tuple(
+        dataclasses.replace(
+            each,
+            cache=each.cache if place is BrokerPlace.LOGS else None,
+            log_dirs=each.log_dirs if place is BrokerPlace.CACHE else None,
+            unseen=(SILENT._replace(place=place),),
+        )
+        if each.broker == broker
+        else each
+        for each in seen.answers
+    )
+    disks = seen.log_dirs if place is BrokerPlace.CACHE else tuple(v for v in seen.log_dirs if v.broker != broker)
+    return dataclasses.replace(seen, answers=answers, log_dirs=disks)
+
+
+def test_where_something_is_unseen_no_findings_prove_nothing() -> None:
+    seen = survey()
+    (first, second) = seen.log_dirs
+    away = tree(brokers=tree().brokers[:1])
+    for blind, unknown in (
+        (seen, set()),
+        (survey(tree(problems=(Problem("/controller", "NO_AUTH"),))), set(Reason)),
+        (unanswered(seen, 1, BrokerPlace.CACHE), OF_CACHES),
+        (unanswered(seen, 1, BrokerPlace.LOGS), OF_DISKS),
+        (unanswered(seen, 1, None), OF_CACHES | OF_DISKS),
+        (survey(log_dirs=(first, dataclasses.replace(second, problem="unreadable"))), OF_DISKS),
+        (survey(log_dirs=(first, as_described(second))), LOCAL_ONLY),
+        (survey(away, log_dirs=(first,)), OF_DISKS),
+        (survey(owed_by(3)), {Reason.DIRECTORY_OWED}),
+    ):
+        assert {reason for reason in Reason if not would_be_found(blind, reason)} == unknown
+
+
+def test_whatever_is_hidden_of_a_survey_is_not_counted_as_none() -> None:
+    lost = 0
+    for seed in range(300):
+        seen = draw_survey(seed)
+        registered = [int(broker.id) for broker in seen.zookeeper.brokers]
+        hiding = [unanswered(seen, broker, place) for broker in registered for place in (*BrokerPlace, None)]
+        hiding.append(dataclasses.replace(seen, log_dirs=tuple(map(as_described, seen.log_dirs))))
+        before = {each.reason for each in leftovers(seen)}
+        for blind in hiding:
+            gone = before - {each.reason for each in leftovers(blind)}
+            assert not [reason for reason in gone if would_be_found(blind, reason)], f"seed {seed}"
+            lost += len(gone)
+    assert lost > 300
 
 
 def test_the_document_counts_every_place_and_lists_each_finding() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from lethe.protocol.findings import Place, Reason
 from lethe.protocol.vocabulary import BrokerId
 from lethe.survey.leftovers import Leftover
 from lethe.survey.textfile import GAUGES, format_textfile
-from lethe.survey.views import Survey, ZooKeeperTree
+from lethe.survey.views import Problem, Survey, ZooKeeperTree
 
 Found = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -39,6 +41,15 @@ def test_counts_by_reason_and_by_broker() -> None:
     assert found["lethe_survey_timestamp_seconds", ()] == 1_700_000_000.5
     assert found["lethe_survey_duration_seconds", ()] == 0.25
     assert found["lethe_survey_problems", ()] == 0
+
+
+def test_what_was_not_found_where_something_is_unseen_has_no_count() -> None:
+    blind = replace(taken(), zookeeper=ZooKeeperTree(problems=(Problem("/brokers/topics", "NO_AUTH"),)))
+    found = parsed(format_textfile(blind, [directory(0, 1, 10)]))
+    counted = {name_of for name, name_of in found if name == "lethe_survey_findings"}
+    assert counted == {labels(Reason.DIRECTORY_WITHOUT_TOPIC)}, "this one was found"
+    assert {name_of for name, name_of in found if name == "lethe_survey_finding_bytes"} == counted
+    assert found["lethe_survey_problems", ()] == 1
 
 
 def test_what_was_not_found_is_there_with_nought_and_nothing_depends_on_how_much_there_is() -> None:
