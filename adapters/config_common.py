@@ -10,12 +10,13 @@ from typing import Final
 from lethe.adapters.config_http import HTTP, HttpConfig
 from lethe.adapters.config_limits import LIMITS
 from lethe.adapters.config_zookeeper import ZOOKEEPER, ZooKeeperConfig
-from lethe.adapters.kafka.bootstrap import is_server
+from lethe.adapters.kafka.bootstrap import parse_server
 from lethe.adapters.kafka.config_reach import read_client_reach, with_prefix
 from lethe.adapters.kafka.limits import ServerLimits
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
 from lethe.adapters.security.inbound import InboundSettings
+from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.journal import DEFAULT_TOPIC
 from lethe.protocol.kafka.versions import LATEST, OLDEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import Endpoint, topic_name_problem
@@ -168,12 +169,14 @@ def read_journal_topic(values: Values) -> JournalTopicConfig | None:
     servers, topic = values.items(name), values.text(topic_name) or DEFAULT_TOPIC
     if not servers:
         return None
-    for server in servers:
-        if not is_server(server):
-            values.wrong(name, f"{server!r} is no host:port", "write host:port[,host:port]")
+    reach = read_client_reach(values, JOURNAL_PREFIX)
+    try:
+        servers = tuple(parse_server(server, reach.protocol) for server in servers)
+    except Unusable as error:
+        values.wrong(name, error.reason, error.remedy)
     if problem := topic_name_problem(topic):
         values.wrong(topic_name, problem, f"choose another name, such as {DEFAULT_TOPIC}")
     if importlib.util.find_spec(CLIENT_PACKAGE) is None:
         remedy = "install Lethe with its dependencies (pip install aiokafka), or remove the line"
         values.wrong(name, f"the package {CLIENT_PACKAGE} is not installed, and writes to Kafka", remedy)
-    return JournalTopicConfig(servers, topic, read_client_reach(values, JOURNAL_PREFIX))
+    return JournalTopicConfig(servers, topic, reach)

@@ -54,7 +54,8 @@ async def _of_brokers(text: str, client_config: Path | None) -> tuple[str, ...]:
     from lethe.cli.broker_access import reach_from
     from lethe.protocol.kafka.codec import preload
 
-    servers, reach = parse_servers(text), reach_from(client_config)
+    reach = reach_from(client_config)
+    servers = parse_servers(text, reach.protocol)
     preload(ApiKey.API_VERSIONS, ApiKey.METADATA)
     async with asyncio.timeout(LIMIT_S), open_cluster(reach, servers, timeout_ms=int(LIMIT_S * 1000)) as cluster:
         answer = await cluster.metadata()

@@ -9,19 +9,20 @@ from lethe.adapters.kafka.bootstrap import CHECK_MS, connect_once, open_first, p
 from lethe.adapters.kafka.client import ClientError, ProtocolError
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.broker_access import reach_from
+from lethe.protocol.vocabulary import SecurityProtocol
 
 CLIENT_ID: Final = "lethe-pipeline"
 
 
-def require_broker(bootstrap: str, *, is_secured: bool, timeout_ms: int = CHECK_MS) -> None:
+def require_broker(bootstrap: str, protocol: SecurityProtocol, *, timeout_ms: int = CHECK_MS) -> None:
     """Return once one of the servers answers; all are asked at once. Each has `timeout_ms` to accept the connection,
     and as long again to answer.
 
-    `is_secured`: with TLS or SASL it only has to accept a connection, since Spark's consumers log in on their own.
+    With TLS or SASL it only has to accept a connection, since Spark's consumers log in on their own.
     Raises ValueError for a wrong address, and Refusal that says of each server why it does not answer.
     """
-    servers = parse_servers(bootstrap, "--kafka")
-    reasons = asyncio.run(_failures(servers, is_secured, timeout_ms))
+    servers = parse_servers(bootstrap, protocol, "--kafka")
+    reasons = asyncio.run(_failures(servers, protocol is not SecurityProtocol.PLAINTEXT, timeout_ms))
     if len(reasons) == len(servers):
         remedy = "start one of them, or name others (--kafka HOST:PORT,HOST:PORT)"
         raise Refusal(f"no broker of --kafka answers: {'; '.join(reasons)}; {remedy}", Exit.UNREACHABLE)

@@ -140,7 +140,7 @@ def stream(lake: str, plan: StreamOptions, master: str, conf: Mapping[str, str],
         from lethe.pipeline.jobs.stream import Stream, StreamFailed
     need_java()
     if plan.kafka:
-        require_broker(plan.kafka.bootstrap, is_secured=bool(plan.kafka.security))
+        require_broker(plan.kafka.bootstrap, plan.kafka.protocol)
         conf = with_package(conf, session.SPARK_VERSION)
     stopping = threading.Event()
     batches = 0

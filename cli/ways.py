@@ -139,7 +139,8 @@ async def _with_brokers(way: Way, text: str, command: Callable[[ClientCluster], 
     from lethe.adapters.kafka.client import ClientError, ProtocolError
     from lethe.admin.client_cluster import open_cluster
 
-    servers, reach = parse_servers(text), reach_from(way.client_config)
+    reach = reach_from(way.client_config)
+    servers = parse_servers(text, reach.protocol)
     try:
         async with open_cluster(reach, servers, timeout_ms=way.timeout_ms) as cluster:
             if not way.quiet:

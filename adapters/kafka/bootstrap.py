@@ -1,4 +1,12 @@
-"""Bootstrap servers: addresses of brokers, any of which leads to the cluster."""
+"""Bootstrap servers: addresses of brokers, any of which leads to the cluster.
+
+written                 configured protocol    server
+----------------------  ---------------------  --------------------------------------
+b1:9093                 any                    b1:9093
+SSL://b1:9093           SSL                    b1:9093, as Kafka's clients take it too
+SSL://b1:9093           any other              refused
+INTERNAL://b1:9093      any                    refused: the name says no protocol
+"""
 
 from __future__ import annotations
 
@@ -9,30 +17,43 @@ from typing import Final
 
 from lethe.adapters.kafka.client import ClientError, ConnectionFailed, KafkaConnection, ProtocolError
 from lethe.adapters.kafka.reach import BrokerReach
+from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.kafka.framing import DEFAULT_MAX_FRAME_BYTES
-from lethe.protocol.vocabulary import Endpoint
+from lethe.protocol.vocabulary import Endpoint, SecurityProtocol
 
 CHECK_MS: Final = 5_000
 """Time for each server."""
-_SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:,/\[\]]+):([0-9]{1,5})")
+_SERVER: Final = re.compile(r"(?:([A-Za-z0-9_-]+)://)?((\[[0-9A-Fa-f:.%]+\]|[^\s:,/\[\]]+):([0-9]{1,5}))")
+_FORM: Final = "write host:port[,host:port]"
 
 
-def is_server(text: str) -> bool:
-    """Return True for `host:port` and `[IPv6]:port`."""
+def parse_server(text: str, protocol: SecurityProtocol) -> str:
+    """Return the server as `host:port` or `[IPv6]:port`. `protocol`: the configured one. Raises Unusable."""
     match = _SERVER.fullmatch(text)
-    return match is not None and 0 < int(match[2]) < 65_536
+    if match is None or not 0 < int(match[4]) < 65_536:
+        raise Unusable(f"{text!r} is no host:port", _FORM)
+    named, server = match[1], match[2]
+    if named is None or named.upper() == protocol.name:
+        return server
+    if named.upper() not in SecurityProtocol.__members__:
+        raise Unusable(f"{text!r} names a listener, which does not say its protocol", f"write {server}")
+    raise Unusable(
+        f"{text!r} is a listener of {named.upper()}, and the configured security protocol is {protocol.name}",
+        "name a listener of that protocol, or configure the other one (security.protocol)",
+    )
 
 
-def parse_servers(text: str, option: str = "--bootstrap-server") -> tuple[str, ...]:
-    """Return the servers of `host:port[,host:port]`, each once. Raises ValueError naming the option and the wrong
-    server."""
-    servers = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if not servers:
-        raise ValueError(f"{option} names no broker: write host:port[,host:port]")
-    for server in servers:
-        if not is_server(server):
-            raise ValueError(f"{option}: {server!r} is no host:port; write host:port[,host:port]")
-    return servers
+def parse_servers(
+    text: str, protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT, option: str = "--bootstrap-server"
+) -> tuple[str, ...]:
+    """Return the servers in the text, each once. Raises ValueError naming the option and the wrong server."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise ValueError(f"{option} names no broker: {_FORM}")
+    try:
+        return tuple(dict.fromkeys(parse_server(part, protocol) for part in parts))
+    except Unusable as error:
+        raise ValueError(f"{option}: {error}") from error
 
 
 async def open_first(
@@ -48,11 +69,10 @@ async def open_first(
 
     Raises ConnectionFailed that says of each server why it cannot be reached.
     """
-    ((protocol, _),) = reach.security.items()
     reasons = []
     for server in servers:
         host, port = _address(server)
-        endpoint = Endpoint(reach.listener or "BOOTSTRAP", host, port, protocol)
+        endpoint = Endpoint(reach.listener or "BOOTSTRAP", host, port, reach.protocol)
         try:
             opened = await reach.open(
                 endpoint,

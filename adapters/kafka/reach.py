@@ -47,9 +47,14 @@ class BrokerReach:
         return ListenerChoice(self.listener, tuple(sorted(self.security)), self.remedy)
 
     @property
+    def protocol(self) -> SecurityProtocol:
+        """The protocol that is spoken; of several, the weakest."""
+        return min(self.security)
+
+    @property
     def principal(self) -> str:
         """Whom brokers take this process for, for messages about rights."""
-        return self.security[min(self.security)].principal
+        return self.security[self.protocol].principal
 
     def endpoint_of(self, broker: Broker) -> Endpoint:
         """Return the broker's endpoint to connect to. Raises NoListener."""

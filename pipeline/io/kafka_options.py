@@ -19,9 +19,9 @@ from typing import Final
 from lethe.adapters.config_environment import Setting
 from lethe.adapters.kafka.config_reach import CLIENT_SCHEMA, misspelt
 from lethe.adapters.properties import ConfigError, Problem, names_secret, read_values
-from lethe.adapters.security.config_names_sasl import TOKEN_COMMAND
+from lethe.adapters.security.config_names_sasl import CLIENT_PROTOCOL, TOKEN_COMMAND
 from lethe.adapters.security.jaas_file import JAAS_FILE
-from lethe.adapters.security.prefixed import FILE_SUFFIX
+from lethe.adapters.security.prefixed import FILE_SUFFIX, PrefixedValues
 
 PREFIXES: Final = ("security.", "ssl.", "sasl.")
 """Of the properties that are passed on; what a consumer reads beside the connection is the pipeline's choice."""
@@ -38,6 +38,7 @@ def kafka_options(path: Path) -> dict[str, str]:
     path = path.absolute()
     values = read_values(path, {}, {})
     given = values.settings
+    PrefixedValues(values, ("",)).text(CLIENT_PROTOCOL)  # notes one that there is not
     problems = [*values.problems, *misspelt(given), *_problems(path, given)]
     if problems:
         raise ConfigError(problems)

@@ -34,6 +34,7 @@ from lethe.pipeline.io.tailing import JournalTailer, unread_bytes
 from lethe.pipeline.jobs.micro_batch import BatchResult, MicroBatchRunner
 from lethe.pipeline.jobs.rules import RuleChanges, RuleFiles
 from lethe.protocol.lake import IDENTITY
+from lethe.protocol.vocabulary import SecurityProtocol
 
 T = TypeVar("T")
 POLL_S: Final = 1
@@ -56,6 +57,10 @@ class KafkaTopic(NamedTuple):
     topic: str
     security: Mapping[str, str] = MappingProxyType({})
     """Options of Spark's source for the connection, without secrets (`pipeline.io.kafka_options`)."""
+
+    @property
+    def protocol(self) -> SecurityProtocol:
+        return SecurityProtocol[self.security.get("kafka.security.protocol", "PLAINTEXT").strip()]
 
 
 @dataclass(frozen=True, slots=True)

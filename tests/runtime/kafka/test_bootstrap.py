@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lethe.adapters.kafka.bootstrap import open_first, parse_servers
 from lethe.adapters.kafka.client import ConnectionFailed
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH
+from lethe.protocol.vocabulary import SecurityProtocol
 from tests.fakes.answering_broker import AnsweringBroker, served
 
 
@@ -21,6 +24,32 @@ def test_servers_are_parsed_each_once() -> None:
 def test_what_is_no_server_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="is no host:port; write host:port"):
         parse_servers(text)
+
+
+def test_a_listener_as_brokers_write_it_is_its_address() -> None:
+    assert parse_servers("PLAINTEXT://b1:9092,plaintext://b1:9092,b2:1") == ("b1:9092", "b2:1")
+    assert parse_servers("SASL_SSL://[::1]:9092", SecurityProtocol.SASL_SSL) == ("[::1]:9092",)
+
+
+@pytest.mark.parametrize(
+    "text, protocol, words",
+    [
+        (
+            "SSL://b1:9093",
+            SecurityProtocol.PLAINTEXT,
+            "--bootstrap-server: 'SSL://b1:9093' is a listener of SSL, and the configured security protocol is",
+        ),
+        ("PLAINTEXT://b1:9092", SecurityProtocol.SASL_SSL, "is a listener of PLAINTEXT, and the configured"),
+        (
+            "INTERNAL://b1:9092",
+            SecurityProtocol.SSL,
+            "names a listener, which does not say its protocol; write b1",
+        ),
+    ],
+)
+def test_a_listener_of_another_protocol_is_refused(text: str, protocol: SecurityProtocol, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        parse_servers(text, protocol)
 
 
 def test_no_server_at_all_is_refused() -> None:

@@ -417,6 +417,7 @@ def test_the_journal_connects_as_a_client_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "lines, words",
     [
+        ("lethe.journal.kafka.bootstrap.servers=SSL://kafka:1", "is a listener of SSL, and the configured security"),
         ("lethe.journal.kafka.bootstrap.servers=kafka", "'kafka' is no host:port"),
         ("lethe.journal.kafka.bootstrap.servers=kafka:70000", "'kafka:70000' is no host:port"),
         ("lethe.journal.kafka.bootstrap.servers=k:1\nlethe.journal.kafka.topic=a b", "choose another name"),

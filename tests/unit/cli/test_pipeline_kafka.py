@@ -12,7 +12,10 @@ from lethe.admin.refusal import Exit, Refusal
 from lethe.cli import pipeline_stream
 from lethe.cli.pipeline_kafka import require_broker
 from lethe.pipeline.jobs.stream import KafkaTopic, StreamOptions
+from lethe.protocol.vocabulary import SecurityProtocol
 from tests.fakes.answering_broker import AnsweringBroker, served
+
+PLAINTEXT = SecurityProtocol.PLAINTEXT
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def silent() -> Iterator[str]:
 
 def test_every_server_is_named_with_its_reason_and_what_to_do(closed: str, silent: str) -> None:
     with pytest.raises(Refusal) as refused:
-        require_broker(f"{closed},{silent}", is_secured=False, timeout_ms=200)
+        require_broker(f"{closed},{silent}", PLAINTEXT, timeout_ms=200)
     text = str(refused.value)
     assert text.startswith("no broker of --kafka answers: ")
     assert closed in text
@@ -47,18 +50,18 @@ async def test_one_that_answers_is_enough(closed: str, silent: str) -> None:
     async with served(AnsweringBroker()) as broker:
         plain = broker.endpoints[1]
         servers = f"{closed},{silent},{plain.host}:{plain.port}"
-        await asyncio.to_thread(require_broker, servers, is_secured=False)
+        await asyncio.to_thread(require_broker, servers, PLAINTEXT)
 
 
 def test_with_a_login_of_its_own_a_server_has_to_accept_a_connection(closed: str, silent: str) -> None:
-    require_broker(silent, is_secured=True)
+    require_broker(silent, SecurityProtocol.SASL_SSL)
     with pytest.raises(Refusal, match=f"cannot connect to {closed}"):
-        require_broker(closed, is_secured=True)
+        require_broker(closed, SecurityProtocol.SASL_SSL)
 
 
 def test_an_address_that_is_none_is_named_with_the_option() -> None:
     with pytest.raises(ValueError, match="--kafka: 'kafka-1' is no host:port"):
-        require_broker("kafka-1", is_secured=False)
+        require_broker("kafka-1", PLAINTEXT)
 
 
 def test_the_stream_asks_before_spark_starts(closed: str) -> None:

@@ -53,6 +53,13 @@ def test_a_misspelt_line_does_not_lead_to_plaintext(tmp_path: Path) -> None:
     assert str(refused.value) == f"{path}:2: security.protocl: is unknown; write security.protocol, or remove the line"
 
 
+def test_a_protocol_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL\n")
+    with pytest.raises(ConfigError, match="client.properties:1: security.protocol='SASL': is not one of the possible"):
+        kafka_options(file)
+
+
 def test_a_relative_path_is_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, TEXT)
     monkeypatch.chdir(tmp_path)
