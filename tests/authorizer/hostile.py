@@ -79,6 +79,10 @@ HOSTILE: Final = (
         "D",
     ),
     Hostile("a field twice", GOOD.replace(b'"operation"', b'"operation": "Write", "operation"'), "A", "A"),
+    # Of fields with one name the last one counts.
+    Hostile("a later version before the version", GOOD.replace(b'"version"', b'"version": 2, "version"'), "A", "A"),
+    Hostile("a later version behind it", GOOD.replace(b'"acls"', b'"version": 2, "acls"'), FAULT, "D"),
+    Hostile("a list of ACLs behind another one", GOOD[:-1] + b', "acls": []}', "A", "A"),
     Hostile("another field", _znode(resource="Topic:other"), "A", "A"),
     Hostile("nested five hundred deep", GOOD.replace(b'"Read"', b'"Read","x":' + b"[" * 500 + b"]" * 500), "A", "A"),
 )
