@@ -86,9 +86,9 @@ class TokenFile:
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer":
             return False
-        given = _hash(token.strip(" "))
+        given_hash = _hash(token.strip(" "))
         # All are compared, so that the time does not tell which line has the token.
-        return sum(hmac.compare_digest(given, known) for known in self._hashes) > 0
+        return sum(hmac.compare_digest(given_hash, known_hash) for known_hash in self._hashes) > 0
 
     def _refresh(self) -> None:
         state = file_state(self.path)

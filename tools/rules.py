@@ -8,6 +8,7 @@ Each rule is a generator of `Breach` and has a test with a planted breach in tes
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -53,8 +54,19 @@ HARMLESS: Final = ("isatty", "fileno")
 """Attributes of standard output that write nothing."""
 IMPORTERS: Final = ("protocol/kafka/codec.py", "cli/commands.py")
 """kio's schemas; the commands of `cli`, whose modules import-linter reads one by one."""
+VERIFIERS: Final = (
+    "adapters/http_token.py",
+    "adapters/security/exchanges.py",
+    "protocol/security/digest_md5.py",
+    "protocol/security/scram.py",
+)
+"""Modules that compare what a peer has sent with a secret."""
+SECRETS: Final = re.compile(r"(?:^|_)(?:hash(?:es)?|key|nonce|password|proof|secret|signature)$")
 UNMIRRORED: Final = ("tests/unit/deploy/", "tests/unit/repository/")
 """Unit tests of files that are not Python, and of rules that hold across rooms."""
+
+
+_EQUALITIES: Final = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 
 
 class Breach(NamedTuple):
@@ -123,6 +135,33 @@ def dynamic_import(path: str, tree: ast.Module) -> Iterator[Breach]:
             )
 
 
+def timed(path: str, tree: ast.Module) -> Iterator[Breach]:
+    """Secrets are compared by `hmac.compare_digest`, whose time does not tell how much of a guess was right."""
+    if path not in VERIFIERS:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and any(isinstance(each, _EQUALITIES) for each in node.ops):
+            secret = next((name for each in (node.left, *node.comparators) for name in _secrets(each)), None)
+            if secret is not None:
+                yield Breach(path, node.lineno, f"{secret} is compared in a telling time: use hmac.compare_digest")
+
+
+def _secrets(node: ast.expr) -> Iterator[str]:
+    """Yield the names of secrets whose bytes the expression has; a length has none."""
+    match node:
+        case ast.Call(func=ast.Name(id="len")):
+            return
+        case ast.Call(func=ast.Attribute(value=value)):
+            yield from _secrets(value)
+        case ast.Call(args=[first, *_]):
+            yield from _secrets(first)
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str(name))):
+            if SECRETS.search(name):
+                yield name
+        case _:
+            pass
+
+
 def without_twin(paths: Sequence[str]) -> Iterator[Breach]:
     """A unit test is named for its module: `tests/unit/ROOM/test_MODULE.py` or `test_MODULE_ASPECT.py`."""
     modules = {str(PurePosixPath(path).with_suffix("")) for path in paths if path.endswith(".py")}
@@ -152,7 +191,7 @@ def breaches(sources: dict[str, str]) -> list[Breach]:
     for path, source in sources.items():
         tree = ast.parse(source)
         found += too_long(path, source)
-        for rule in (mutable, impure, printing, dynamic_import):
+        for rule in (mutable, impure, printing, dynamic_import, timed):
             found += rule(path, tree)
     return sorted(found)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
-from tools.rules import MAX_LINES, MEMORY, breaches
+from tools.rules import MAX_LINES, MEMORY, ROOT, VERIFIERS, breaches
 
 EMPTY = dict.fromkeys(MEMORY, "")
 CLASS = "from dataclasses import dataclass\n@dataclass(slots=True)\nclass Plan:\n    name: str\n"
@@ -45,6 +47,7 @@ def found(path: str, source: str) -> list[str]:
             "survey/take.py:1: importlib.import_module",
         ),
         ("survey/take.py", "load = importlib.import_module\n", "survey/take.py:1: importlib.import_module hides"),
+        ("adapters/http_token.py", "given_hash in self._hashes\n", "adapters/http_token.py:1: given_hash is compared"),
         ("tests/unit/test_take.py", "", "tests/unit/test_take.py:1: ./ has no module"),
         ("tests/unit/broker/core/test_taking.py", "", "tests/unit/broker/core/test_taking.py:1: broker/core/ has no"),
         ("tests/unit/protocol/kafka/test_x.py", "", "tests/unit/protocol/kafka/test_x.py:1: protocol/kafka/ has no"),
@@ -80,6 +83,29 @@ def test_a_breach_is_found(path: str, source: str, expected: str) -> None:
 )
 def test_what_is_allowed_is_let_through(path: str, source: str) -> None:
     assert found(path, source) == []
+
+
+class Naive(ast.NodeTransformer):
+    """Compares by `==` what was compared by `hmac.compare_digest`."""
+
+    def __init__(self) -> None:
+        self.changed = 0
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if ast.unparse(node.func) != "hmac.compare_digest":
+            self.generic_visit(node)
+            return node
+        self.changed += 1
+        return ast.Compare(node.args[0], [ast.Eq()], [node.args[1]], lineno=node.lineno, col_offset=0)
+
+
+@pytest.mark.parametrize("path", VERIFIERS)
+def test_a_secret_that_is_compared_in_a_telling_time_is_found(path: str) -> None:
+    source = (ROOT / path).read_text()
+    naive = Naive()
+    spoilt = ast.unparse(naive.visit(ast.parse(source)))
+    assert naive.changed > 0
+    assert (found(path, source), len(found(path, spoilt))) == ([], naive.changed)
 
 
 def test_a_module_of_memory_that_is_gone_is_named() -> None:
