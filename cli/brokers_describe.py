@@ -111,7 +111,7 @@ def _registration(seen: ClusterLoad, number: int) -> list[str]:
     role = ", the active controller" if seen.acting.broker_id == number else ""
     since = utc(seen.since_ms.get(number))
     lines = [f"Broker {number}, epoch {broker.epoch}" + (f", since {since} UTC" if since else "") + role]
-    lines += [f"\tEndpoint: {e.listener}://{e.host}:{e.port} ({e.protocol.name})" for e in broker.endpoints]
+    lines += [f"\tEndpoint: {e.text} ({e.protocol.name})" for e in broker.endpoints]
     if seen.acting.problem is not None:
         lines.append(f"\tWhether it is the active controller is not known: {seen.acting.problem}")
     lines += [f"\tRack: {broker.rack}"] if broker.rack is not None else []

@@ -95,6 +95,6 @@ def _row(seen: ClusterLoad, number: int) -> tuple[str, ...]:
             str(len(load.lagging)),
             f"{load.imbalance:.0%}".replace("%", " %"),
         )
-    endpoints = [] if broker is None else [f"{e.listener}://{e.host}:{e.port}" for e in broker.endpoints]
+    endpoints = [] if broker is None else [endpoint.text for endpoint in broker.endpoints]
     rack = "" if broker is None or broker.rack is None else broker.rack
     return (str(number), " ".join(endpoints), rack, utc(seen.since_ms.get(number)), *counts, size, "; ".join(remarks))

@@ -173,6 +173,12 @@ class Endpoint(NamedTuple):
     port: int
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
+    @property
+    def text(self) -> str:
+        """As in `listeners`: `INTERNAL://h:9092`, with an address of IPv6 in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.listener}://{host}:{self.port}"
+
 
 @dataclass(frozen=True, slots=True)
 class Broker:

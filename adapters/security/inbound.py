@@ -26,6 +26,7 @@ from lethe.protocol.security.jaas import JaasEntry
 from lethe.protocol.security.plain import PLAIN
 from lethe.protocol.security.principal_mapping import DEFAULT_MAPPING, PrincipalMapping
 from lethe.protocol.security.scram import ScramMechanism
+from lethe.protocol.vocabulary import Endpoint
 from lethe.protocol.zookeeper.operations import WatchFired
 
 logger = logging.getLogger(__name__)
@@ -77,14 +78,18 @@ class Inbound:
         """Return what the listener requires of clients."""
         return self._admissions.get(listener, OPEN)
 
-    def open_to_all(self, listeners: Iterable[str], what: str) -> str | None:
+    def open_to_all(self, endpoints: Iterable[Endpoint], what: str) -> str | None:
         """Return a warning that clients of these listeners may do `what`, with the remedy; None if that depends on
         rights."""
         if self.access is not None:
             return None
-        knows_all = all(self._knows_clients(listener) for listener in listeners)
-        clients = "any client that may log in" if knows_all else "any client that reaches it"
-        return f"{clients} can {what}: set authorizer.class.name, and let listeners ask for a login or a certificate"
+        by_login: dict[bool, list[str]] = {False: [], True: []}
+        for endpoint in endpoints:
+            by_login[self._knows_clients(endpoint.listener)].append(endpoint.text)
+        verbs = {False: "reaches", True: "may log in to"}
+        clients = " or ".join(f"{verbs[login]} {' or '.join(texts)}" for login, texts in by_login.items() if texts)
+        also = ", and let listeners ask for a login or a certificate" if by_login[False] else ""
+        return f"any client that {clients} can {what}: set authorizer.class.name{also}"
 
     def _knows_clients(self, listener: str) -> bool:
         tls = self.tls.get(listener)

@@ -324,7 +324,7 @@ class AgentApp:
             self._greet()
 
     def _greet(self) -> None:
-        where = ", ".join(f"{e.listener}://{e.host}:{e.port}" for e in self.endpoints)
+        where = ", ".join(endpoint.text for endpoint in self.endpoints)
         logger.info(
             "broker agent %d is up at %s, metrics at %s",
             self._config.broker_id,
@@ -332,8 +332,8 @@ class AgentApp:
             None if self.http is None else self.http.url,
             extra=fields(cluster=self._cluster_id),
         )
-        what = f"delete replicas in {', '.join(map(str, self._config.log_dirs))} by StopReplica at {where}"
-        warning = self._inbound.open_to_all((endpoint.listener for endpoint in self.endpoints), what)
+        what = f"delete replicas in {', '.join(map(str, self._config.log_dirs))} by StopReplica"
+        warning = self._inbound.open_to_all(self.endpoints, what)
         if warning is not None:
             logger.warning("%s", warning)
 

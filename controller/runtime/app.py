@@ -330,9 +330,9 @@ class ControllerApp:
             self._announce_listeners(inbound)
 
     def _announce_listeners(self, inbound: Inbound) -> None:
-        where = ", ".join(f"{e.listener}://{e.host}:{e.port}" for e in self.endpoints)
+        where = ", ".join(endpoint.text for endpoint in self.endpoints)
         logger.info("brokers find the controller at %s, among the live brokers; clients take it for one", where)
-        warning = inbound.open_to_all((endpoint.listener for endpoint in self.endpoints), f"change ISRs at {where}")
+        warning = inbound.open_to_all(self.endpoints, "change ISRs")
         if warning is not None:
             logger.warning("%s", warning)
 

@@ -40,7 +40,7 @@ def encode_broker(
         fields["features"] = {name: {"min_version": low, "max_version": high} for name, low, high in broker.features}
     if version >= 4:
         fields["listener_security_protocol_map"] = {e.listener: e.protocol.name for e in broker.endpoints}
-    fields["endpoints"] = [f"{e.listener}://{_host_port(e.host, e.port)}" for e in broker.endpoints]
+    fields["endpoints"] = [endpoint.text for endpoint in broker.endpoints]
     if version >= 3 and broker.rack is not None:
         fields["rack"] = broker.rack
     fields["jmx_port"] = jmx_port
@@ -61,10 +61,6 @@ def is_controller_registration(data: bytes | None) -> bool:
         return parse_object(paths.BROKER_IDS, data).get("lethe") == _CONTROLLER
     except MalformedZnode:
         return False
-
-
-def _host_port(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def decode_broker(broker_id: int, epoch: int, data: bytes | None) -> Broker:

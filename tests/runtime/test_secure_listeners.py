@@ -206,13 +206,26 @@ async def test_an_agent_with_tls_knows_controllers_by_their_certificates(tmp_pat
 async def test_an_agent_without_authorizer_says_who_can_delete_replicas(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running(agent(tmp_path / "open"), FakeZooKeeper().open_session):
-        pass
-    async with running(agent(tmp_path / "sasl", **SASL), FakeZooKeeper().open_session):
-        pass
-    open_to_all, with_login = [each for each in warnings(caplog) if "can delete replicas" in each]
-    assert open_to_all.startswith("any client that reaches it can delete")
-    assert with_login.startswith("any client that may log in can delete")
+    both = SASL | {
+        "listeners": "INTERNAL://127.0.0.1:0,OPEN://127.0.0.1:0",
+        "listener_security_protocol_map": "INTERNAL:SASL_PLAINTEXT,OPEN:PLAINTEXT",
+    }
+    addresses = []
+    for name, listeners in (("open", {}), ("sasl", SASL), ("both", both)):
+        async with running(agent(tmp_path / name, **listeners), FakeZooKeeper().open_session) as app:
+            addresses.append([endpoint.text for endpoint in app.endpoints])
+    said = [each.partition(f" can delete replicas in {tmp_path}/") for each in warnings(caplog)]
+    ((plain,), (login,), (inside, outside)) = addresses
+    assert [who for who, can, _ in said if can] == [
+        f"any client that reaches {plain}",
+        f"any client that may log in to {login}",
+        f"any client that reaches {outside} or may log in to {inside}",
+    ]
+    assert [what.endswith("let listeners ask for a login or a certificate") for _, can, what in said if can] == [
+        True,
+        False,
+        True,
+    ]
 
 
 # --- controllers --------------------------------------------------------------------------------------------------
