@@ -184,7 +184,7 @@ def _causes_if_marked(
     holds = (*held_by_controller, *_holds(evidence, there, stored, reported))
     hold = next((cause for cause in holds if cause.kind.is_hold), None)
     replicas = tuple(replicas_of(evidence, with_deleted_replicas(evidence, there, reported), stored, reported, hold))
-    causes = (*holds, *_damaged(there), *merge_causes(replicas))
+    causes = (*holds, *_damaged(evidence, there), *merge_causes(replicas))
     causes = tuple(dict.fromkeys((*causes, *_further_causes(evidence, reported, causes))))
     going_on = all(_ends_alone(evidence, cause) for cause in causes)
     if going_on and (late := _late_controller(evidence, there.name)) is not None:
@@ -335,8 +335,8 @@ def _destinations(moving: dict[int, tuple[int, ...]]) -> str:
     return f"to brokers {', '.join(map(str, brokers))}"
 
 
-def _damaged(there: TopicTree) -> Iterator[ObservedCause]:
-    found = damage(there, is_marked=True)
+def _damaged(evidence: Evidence, there: TopicTree) -> Iterator[ObservedCause]:
+    found = damage(evidence.survey.zookeeper, there, is_marked=True)
     if found is not None:
         yield ObservedCause(CauseKind.HALF_DELETED, detail=found)
 
@@ -364,6 +364,7 @@ def _further_causes(
 def _causes_if_unmarked(evidence: Evidence, there: TopicTree) -> Iterator[ObservedCause]:
     refused = evidence.reported.refused
     disabled = _disabled(evidence)
+    found = damage(evidence.survey.zookeeper, there, is_marked=False)
     if disabled is not None:
         yield disabled if refused is None else replace(disabled, since_ms=refused.at_ms)
     elif (protected := _protected(evidence, there.name)) is not None:
@@ -371,10 +372,10 @@ def _causes_if_unmarked(evidence: Evidence, there: TopicTree) -> Iterator[Observ
     elif refused is not None:
         kind = refused.cause if refused.cause is CauseKind.OTHER_INCARNATION else CauseKind.REFUSED
         yield ObservedCause(kind, since_ms=refused.at_ms, detail=refused.why if kind is CauseKind.REFUSED else None)
-    elif there.assignments is not None and damage(there, is_marked=False) is None:
+    elif there.assignments is not None and found is None:
         # Not for a damaged or unreadable topic: the remedy would advise to delete it.
         yield ObservedCause(CauseKind.NOT_MARKED)
     if there.assignments is None:
         yield replace(unreadable.unreadable_cause(evidence, there.name), kind=CauseKind.UNREADABLE)
-    elif (found := damage(there, is_marked=False)) is not None:
+    elif found is not None:
         yield ObservedCause(CauseKind.INCOMPLETE, path=paths.topic(there.name), detail=found)

@@ -131,28 +131,24 @@ def _in_zookeeper(survey: Survey) -> Iterator[Leftover]:
     marked = frozenset(tree.marked)
     for topic in tree.topics.values():
         is_marked = topic.name in marked
-        found = damage(topic, is_marked=is_marked)
-        if found is None and not is_marked and lacks_partitions(tree, topic):
-            found = NO_PARTITIONS
+        found = damage(tree, topic, is_marked=is_marked)
         if found is not None and (is_marked or tree.knows_plans):
             reason = Reason.HALF_DELETED_TOPIC if is_marked else Reason.INCOMPLETE_TOPIC
             yield Leftover(Place.ZOOKEEPER, reason, paths.topic(topic.name), topic.name, detail=found)
 
 
-def lacks_partitions(tree: ZooKeeperTree, topic: TopicTree) -> bool:
-    """Return True if the topic was read and its znode `partitions` was seen to be missing: no controller has created
-    the topic, or a deletion without a marker has removed it. Brokers have nothing of such a topic, so no other finding
-    would name it."""
-    if not topic.assignments or topic.partition_znodes is not None:
-        return False
-    return tree.could_read(paths.topic_partitions(topic.name))
+def damage(tree: ZooKeeperTree, topic: TopicTree, *, is_marked: bool) -> str | None:
+    """Return which part of the topic's tree is missing; None where it is complete or that is unknown. An unreadable
+    topic znode is among the survey's problems.
 
-
-def damage(topic: TopicTree, *, is_marked: bool) -> str | None:
-    """Return which part of the topic's tree is missing; None where it is complete or that is unknown. `partitions`
-    itself is the matter of `lacks_partitions`. An unreadable topic znode is among the survey's problems."""
-    if topic.partition_znodes is None or topic.assignments is None:
+    `partitions` itself is missing where no controller has created the topic, or a deletion without a marker has removed
+    it. Brokers have nothing of such a topic, so nothing else would name it. A deletion removes it before the topic.
+    """
+    if topic.assignments is None:
         return None
+    if topic.partition_znodes is None:
+        is_missing = bool(topic.assignments) and tree.could_read(paths.topic_partitions(topic.name))
+        return NO_PARTITIONS if is_missing and not is_marked else None
     bare = [p for p in topic.partition_znodes if p not in topic.states]
     if bare:
         return f"partitions {listed(bare)} have no state"

@@ -308,6 +308,7 @@ def test_a_broker_whose_registration_could_not_be_read_may_be_running(path: str)
     "broken, kind",
     [
         (dataclasses.replace(ORDERS, states={0: STATE}), CauseKind.INCOMPLETE),
+        (dataclasses.replace(ORDERS, partition_znodes=None, states={}), CauseKind.INCOMPLETE),
         (dataclasses.replace(ORDERS, assignments=None), CauseKind.UNREADABLE),
     ],
 )
