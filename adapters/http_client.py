@@ -22,11 +22,15 @@ from urllib.parse import urlsplit
 
 from lethe.adapters.http_hosts import is_loopback
 from lethe.adapters.http_token import TokenUnusable, read_tokens
+from lethe.adapters.security.files import read_file
+from lethe.adapters.security.unusable import Unusable
 
 TOKEN_VARIABLE: Final = "LETHE_HTTP_TOKEN_FILE"
 """The variable of the server's property, so that a command inside its container needs no other one."""
 CA_VARIABLE: Final = "LETHE_HTTP_CA_FILE"
 _CA_REMEDY: Final = f"name the CA that signs it (--controller-ca-file, or {CA_VARIABLE})"
+_PEM_REMEDY: Final = "name a file with certificates in PEM"
+_MAX_CA_BYTES: Final = 16 * 1024 * 1024
 _TOKEN_REMEDY: Final = f" (--controller-token-file, or {TOKEN_VARIABLE}, names the file for commands)"
 
 
@@ -66,13 +70,19 @@ class HttpCredentials:
 
     def authorities(self) -> ssl.SSLContext | None:
         """Return the context that trusts the CA file; None without one. Raises CredentialsUnusable."""
+        if self.ca_file is None:
+            return None
+        from lethe.adapters.security import pem
+
         try:
-            return None if self.ca_file is None else ssl.create_default_context(cafile=self.ca_file)
-        except (OSError, ssl.SSLError) as error:
-            reason = error.strerror or str(error)
-            raise CredentialsUnusable(
-                f"CA file {self.ca_file} cannot be read: {reason}; name a file with certificates in PEM"
-            ) from error
+            text = read_file(self.ca_file, _MAX_CA_BYTES).decode("latin-1")
+            if not pem.read_certificates(text):
+                raise Unusable("holds no certificate", _PEM_REMEDY)
+            return ssl.create_default_context(cafile=self.ca_file)
+        except Unusable as error:
+            raise CredentialsUnusable(f"CA file {self.ca_file}: {error}") from error
+        except (OSError, ssl.SSLError, pem.PemProblem) as error:
+            raise CredentialsUnusable(f"CA file {self.ca_file}: {error}; {_PEM_REMEDY}") from error
 
 
 def _path_in(variable: str) -> Path | None:

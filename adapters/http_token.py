@@ -19,7 +19,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from lethe.adapters.security.files import FileState, file_state
+from lethe.adapters.security.files import FileState, file_state, read_file
+from lethe.adapters.security.unusable import Unusable
 
 logger = logging.getLogger(__name__)
 
@@ -43,15 +44,11 @@ class TokenUnusable(Exception):
 def read_tokens(path: Path) -> tuple[str, ...]:
     """Return the tokens in the file. Raises TokenUnusable."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}"
-        raise TokenUnusable(path, reason, "name a file that this user may read") from error
-    if len(data) > _MAX_BYTES:
-        raise TokenUnusable(path, f"has more than {_MAX_BYTES} bytes", "name a file that has one token a line")
+        data = read_file(path, _MAX_BYTES)
+    except Unusable as error:
+        raise TokenUnusable(path, error.reason, error.remedy) from None
     found: list[str] = []
-    for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
+    for number, line in enumerate(data.decode("utf-8-sig", errors="replace").splitlines(), 1):
         token = line.strip()
         if not token or token.startswith("#"):
             continue

@@ -128,9 +128,10 @@ def _read(values: Values, context: _Context) -> SaslLogin | None:
 
 
 def _example(mechanism: str) -> str:
-    package = "plain" if mechanism == PLAIN else "scram"
+    package = {PLAIN: "plain", OAUTHBEARER: "oauthbearer"}.get(mechanism, "scram")
     module = f"org.apache.kafka.common.security.{package}.{MODULES[mechanism]}"
-    return f'write it as {module} required username="…" password="…";'
+    options = "" if mechanism == OAUTHBEARER else ' username="…" password="…"'
+    return f"write it as {module} required{options};"
 
 
 def _refuse_mechanism(values: Values, context: _Context, mechanism: str, why: Unusable) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from lethe.adapters.security.files import read_file
+from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.counting import counted
 
 MAX_TOKEN_BYTES: Final = 65_536
@@ -36,13 +39,9 @@ class TokenFile:
     async def token(self) -> str:
         """Return the file's text without white space around it."""
         try:
-            return _checked(str(self), await asyncio.to_thread(self._read))
-        except OSError as error:
-            raise TokenUnavailable(f"{self} cannot be read: {error.strerror}") from error
-
-    def _read(self) -> bytes:
-        with self.path.open("rb") as file:
-            return file.read(MAX_TOKEN_BYTES + 1)
+            return _checked(str(self), await asyncio.to_thread(read_file, self.path, MAX_TOKEN_BYTES))
+        except Unusable as error:
+            raise TokenUnavailable(f"{self} {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ def _checked(source: str, data: bytes) -> str:
     if len(data) > MAX_TOKEN_BYTES:
         raise TokenUnavailable(f"{source} has more than {counted(MAX_TOKEN_BYTES, 'byte')}, which no token has")
     try:
-        token = data.decode("ascii").strip()
+        token = data.removeprefix(codecs.BOM_UTF8).decode("ascii").strip()
     except UnicodeDecodeError:
         raise TokenUnavailable(f"{source} is not ASCII, so it is no token") from None
     if not token:

@@ -101,7 +101,7 @@ async def test_a_redirect_is_not_followed(token: Path) -> None:
 async def test_a_token_file_that_is_no_good_is_named(tmp_path: Path) -> None:
     said = await failure("http://127.0.0.1:1/state", HttpCredentials(tmp_path / "none"))
     assert "is not asked: token file" in said
-    assert "cannot be read: No such file" in said
+    assert "does not exist; name an existing file" in said
 
 
 # --- TLS ------------------------------------------------------------------------------------------------------------
@@ -148,8 +148,8 @@ async def test_a_server_of_plain_http_and_a_ca_file_that_is_none_are_named(tmp_p
         url = server.url.replace("http:", "https:") + "/state"
         assert "is it a server of plain HTTP?" in await failure(url, HttpCredentials())
         said = await failure(url, HttpCredentials(ca_file=tmp_path / "none.pem"))
-        assert "CA file" in said
-        assert "No such file" in said
+        assert "is not asked: CA file" in said
+        assert "none.pem: does not exist; name an existing file" in said
         (tmp_path / "text.pem").write_text("no certificate")
         assert "name a file with certificates in PEM" in await failure(
             url, HttpCredentials(None, tmp_path / "text.pem")

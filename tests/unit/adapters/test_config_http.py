@@ -100,7 +100,7 @@ def test_without_the_key_the_property_that_is_missing_is_named(tmp_path: Path) -
     [
         (
             "lethe.http.token.file=/nowhere/token",
-            "cannot be read: No such file or directory; name a file that this user",
+            "does not exist; name an existing file with its whole path",
         ),
         ("lethe.http.token.for=all", "has no token to be for; set lethe.http.token.file too, or remove the line"),
         ("lethe.http.token.for=some", "use one of changes, all"),

@@ -49,6 +49,11 @@ def test_only_the_token_behind_bearer_is_accepted(path: Path, header: str | None
     assert TokenFile(path).accepts(header) is accepted
 
 
+def test_a_file_is_read_as_editors_write_it(path: Path) -> None:
+    path.write_bytes(b"\xef\xbb\xbf" + OLD.encode() + b"\r\n")
+    assert TokenFile(path).accepts(f"Bearer {OLD}")
+
+
 def test_two_lines_are_two_tokens_so_that_one_can_be_replaced_without_a_gap(path: Path) -> None:
     token = TokenFile(path)
     assert token.accepts(f"Bearer {OLD}")
@@ -91,7 +96,7 @@ def test_while_the_file_is_no_good_nothing_is_accepted_and_the_log_says_so_once(
         ("x" * (MAX_TOKEN_LENGTH + 1), "line 1 is longer than 1024 characters"),
         ("a secret with spaces in it", "line 1 has a character that no HTTP header can carry"),
         ("\u00e9" * 20, "line 1 has a character"),
-        ("x" * 70_000, "more than 65536 bytes"),
+        ("x" * 70_000, "more than 65,536 bytes"),
     ],
 )
 def test_a_bad_file_is_refused_without_its_text(path: Path, text: str, reason: str) -> None:
@@ -105,9 +110,9 @@ def test_a_bad_file_is_refused_without_its_text(path: Path, text: str, reason: s
 
 
 def test_a_file_that_is_missing_or_a_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TokenUnusable, match="cannot be read: No such file"):
+    with pytest.raises(TokenUnusable, match="does not exist; name an existing file with its whole path"):
         read_tokens(tmp_path / "none")
-    with pytest.raises(TokenUnusable, match="cannot be read: Is a directory"):
+    with pytest.raises(TokenUnusable, match="is a directory; name the file in it"):
         read_tokens(tmp_path)
 
 

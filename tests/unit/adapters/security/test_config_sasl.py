@@ -157,6 +157,9 @@ def test_kerberos_is_refused_also_as_the_default() -> None:
 def test_the_example_has_the_module_of_the_mechanism() -> None:
     assert "org.apache.kafka.common.security.plain.PlainLoginModule" in refusals(f"{BETWEEN}=PLAIN")[0]
     assert "org.apache.kafka.common.security.scram.ScramLoginModule" in refusals(f"{BETWEEN}=SCRAM-SHA-256")[0]
+    token = "sasl.oauthbearer.token.endpoint.url=file:///t"
+    (found,) = refusals(f"{BETWEEN}=OAUTHBEARER\n{token}\nsasl.jaas.config={entry(PLAIN, 'a')}")
+    assert found.endswith("write it as org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;")
 
 
 def test_a_missing_or_unfitting_entry_is_a_sentence(tmp_path: Path) -> None:
