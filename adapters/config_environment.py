@@ -15,6 +15,8 @@ class Setting(NamedTuple):
     """`server.properties:7`, or `environment variable KAFKA_BROKER_ID`, or `default`."""
 
 
+OF_VARIABLES: Final = "environment variable "
+"""How the origin of a value from a variable begins."""
 _NOT_PROPERTIES: Final = (
     "KAFKA_CLUSTER_ID KAFKA_DEBUG KAFKA_GC_LOG_OPTS KAFKA_GID KAFKA_HEAP_OPTS KAFKA_HOME KAFKA_JMX_HOSTNAME "
     "KAFKA_JMX_OPTS KAFKA_JMX_PORT KAFKA_JVM_PERFORMANCE_OPTS KAFKA_LOG4J_LOGGERS KAFKA_LOG4J_OPTS "
@@ -55,7 +57,7 @@ def environment_settings(environ: Mapping[str, str], known: Iterable[str]) -> di
             name = property_name(variable)
         else:
             continue
-        found[name] = Setting(value, f"environment variable {variable}")
+        found[name] = Setting(value, f"{OF_VARIABLES}{variable}")
     return found
 
 
@@ -63,7 +65,7 @@ def unknown_variables(environ: Mapping[str, str], known: Iterable[str]) -> dict[
     """Return unused `LETHE_*` variables, by the property name that each one spells."""
     known = frozenset(known)
     return {
-        property_name(variable): Setting(value, f"environment variable {variable}")
+        property_name(variable): Setting(value, f"{OF_VARIABLES}{variable}")
         for variable, value in sorted(environ.items())
         if variable.startswith("LETHE_")
         and variable not in FOR_COMMANDS

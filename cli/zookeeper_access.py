@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from lethe.adapters.config_zookeeper import ZooKeeperAccess
 
 CONNECTION_TIMEOUT_MS: Final = 10_000
+_OURS: Final = "zookeeper."
+"""How the names begin, behind `lethe.` or alone, in which a spelling mistake is looked for."""
 
 
 async def with_session(connect: str, command: Callable[[ZooKeeperSession], Awaitable[Answer]]) -> Answer:
@@ -79,12 +81,17 @@ def access_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 def access_from(environ: Mapping[str, str]) -> tuple[ZooKeeperAccess, bool]:
     """Return who the command is, and whether its znodes get ACLs. Raises ValueError, without any secret."""
+    from lethe.adapters.config_environment import unknown_variables
+    from lethe.adapters.config_misspelt import misspelt
     from lethe.adapters.config_zookeeper import ACCESS, SET_ACL, read_access
     from lethe.adapters.properties import ConfigError, read_values, schema
     from lethe.adapters.security.config_names import ZOOKEEPER_TLS
 
     try:
         values = read_values(None, environ, schema(ACCESS, ZOOKEEPER_TLS))
+        given = {**values.settings, **unknown_variables(environ, values.schema)}
+        ours = {name: setting for name, setting in given.items() if name.removeprefix("lethe.").startswith(_OURS)}
+        values.problems += misspelt(ours, values.schema)
         access = read_access(values)
         set_acl = access.has_identity if values.setting(SET_ACL) is None else values.boolean(SET_ACL)
         values.finish()

@@ -10,17 +10,16 @@ a registration in ZooKeeper cannot lower it. Without any of them it is any PLAIN
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from lethe.adapters.config_environment import Setting
-from lethe.adapters.config_kafka_names import KAFKA_NAMES
 from lethe.adapters.config_listeners import PROTOCOL_MAP, read_protocols
+from lethe.adapters.config_misspelt import misspelt
 from lethe.adapters.kafka.reach import BrokerReach
-from lethe.adapters.properties import Problem, Property, Values, nearest, read_values, schema
+from lethe.adapters.properties import Property, Values, read_values, schema
 from lethe.adapters.security.channel import ChannelSecurity
 from lethe.adapters.security.config import opened, read_tls
 from lethe.adapters.security.config_names import CLIENT_AUTH, TLS
@@ -107,19 +106,11 @@ def load_client_reach(path: Path) -> BrokerReach:
     """
     values = read_values(path, {}, CLIENT_SCHEMA)
     values.warnings.clear()
-    values.problems += misspelt(values.settings)
+    values.problems += misspelt(values.settings, CLIENT_SCHEMA)
     reach = read_client_reach(values)
     listener = values.text(CLIENT_LISTENER.name)
     values.finish()
     return replace(reach, listener=listener.upper(), remedy=CLIENT_LISTENER_REMEDY) if listener else reach
-
-
-def misspelt(settings: Mapping[str, Setting]) -> Iterator[Problem]:
-    """Yield a problem for each name that is nearly one of a client's security."""
-    for name, setting in settings.items():
-        near = None if name in CLIENT_SCHEMA or name in KAFKA_NAMES else nearest(name, CLIENT_SCHEMA)
-        if near is not None:
-            yield Problem(name, setting.origin, None, "is unknown", f"write {near}, or remove the line")
 
 
 def _channel(

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from lethe.adapters.config_environment import Setting
-from lethe.adapters.kafka.config_reach import CLIENT_SCHEMA, misspelt
+from lethe.adapters.config_misspelt import misspelt
+from lethe.adapters.kafka.config_reach import CLIENT_SCHEMA
 from lethe.adapters.properties import ConfigError, Problem, names_secret, read_values
 from lethe.adapters.security.config_names_sasl import CLIENT_PROTOCOL, TOKEN_COMMAND
 from lethe.adapters.security.jaas_file import JAAS_FILE
@@ -39,7 +40,7 @@ def kafka_options(path: Path) -> dict[str, str]:
     values = read_values(path, {}, {})
     given = values.settings
     PrefixedValues(values, ("",)).text(CLIENT_PROTOCOL)  # notes one that there is not
-    problems = [*values.problems, *misspelt(given), *_problems(path, given)]
+    problems = [*values.problems, *misspelt(given, CLIENT_SCHEMA), *_problems(path, given)]
     if problems:
         raise ConfigError(problems)
     options = {

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from lethe.adapters.config_environment import variable_name
+from lethe.adapters.config_zookeeper import ACCESS
+from lethe.adapters.properties import schema
+from lethe.adapters.security.config_names import ZOOKEEPER_TLS
+from lethe.broker.runtime.configuration import BROKER_SCHEMA
 from lethe.cli.zookeeper_access import access_from, access_variables
+from lethe.controller.runtime.configuration import CONTROLLER_SCHEMA
 
 JAAS = """
 Client {
@@ -58,6 +64,28 @@ def test_access_lists_can_be_switched_off_but_not_on_for_nobody() -> None:
     assert access_variables({**environ, "HOME": "/root"}) == environ
     socket = {"KAFKA_ZOOKEEPER_CLIENTCNXNSOCKET": "org.apache.zookeeper.ClientCnxnSocketNetty"}
     assert access_variables({**environ, **socket}) == environ | socket
+
+
+@pytest.mark.parametrize(
+    "variable, meant",
+    [
+        ("KAFKA_ZOOKEEPER_SSL_CLIENT_ENABLED", "KAFKA_ZOOKEEPER_SSL_CLIENT_ENABLE"),
+        ("KAFKA_ZOOKEEPER_SSL_TRUSTORE_LOCATION", "KAFKA_ZOOKEEPER_SSL_TRUSTSTORE_LOCATION"),
+        ("LETHE_ZOOKEEPER_SASL_USER", "LETHE_ZOOKEEPER_SASL_USERNAME"),
+        ("LETHE_ZOOKEEPER_DIGETS", "LETHE_ZOOKEEPER_DIGEST"),
+    ],
+)
+def test_a_misspelt_variable_does_not_lead_to_a_connection_without_protection(variable: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"environment variable {variable}: .* is unknown; set {meant}, or unset it"):
+        access_from({variable: "hunter2"})
+
+
+def test_the_variables_of_a_daemon_and_of_others_are_no_mistakes() -> None:
+    read_here = schema(ACCESS, ZOOKEEPER_TLS)
+    daemons = {variable_name(name): "1" for name in (*CONTROLLER_SCHEMA, *BROKER_SCHEMA) if name not in read_here}
+    assert "KAFKA_ZOOKEEPER_SESSION_TIMEOUT_MS" in daemons
+    images = {"KAFKA_HEAP_OPTS": "-Xmx1g", "LETHE_ZOOKEEPER_CONNECT": "z:1", "LETHE_ZOOKEEPER_SERVICE_HOST": "10.0.0.1"}
+    assert access_from(daemons | images)[0].tls is None
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
