@@ -58,6 +58,11 @@ class FrameDecoder:
         if size < 0:
             raise FrameError(f"frame size {size} is negative: the peer does not speak Kafka's protocol")
         if size > self._max_bytes:
+            first = size.to_bytes(4)
+            if first.isascii() and first.decode().isprintable():
+                raise FrameError(
+                    f"it begins with the text {first.decode()!r}: the peer does not speak Kafka's protocol"
+                )
             raise FrameError(
                 f"frame of {counted(size, 'byte')} exceeds the limit of {counted(self._max_bytes, 'byte')}; "
                 f"if the peer is a Kafka peer, raise {self._limit_name}"
