@@ -60,9 +60,7 @@ class FrameDecoder:
         if size > self._max_bytes:
             first = size.to_bytes(4)
             if first.isascii() and first.decode().isprintable():
-                raise FrameError(
-                    f"it begins with the text {first.decode()!r}: the peer does not speak Kafka's protocol"
-                )
+                raise FrameError(f"the text {first.decode()!r} is no frame: the peer does not speak Kafka's protocol")
             raise FrameError(
                 f"frame of {counted(size, 'byte')} exceeds the limit of {counted(self._max_bytes, 'byte')}; "
                 f"if the peer is a Kafka peer, raise {self._limit_name}"

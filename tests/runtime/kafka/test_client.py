@@ -232,7 +232,7 @@ def reply_with_id(correlation_id: int) -> bytes:
     [
         (
             b"HTTP/1.1 400 Bad Request\r\n\r\n",
-            "it begins with the text 'HTTP': the peer does not speak Kafka's protocol",
+            "the text 'HTTP' is no frame: the peer does not speak",
         ),
         (b"\xff\xff\xff\xf0", "frame size -16 is negative"),
         (struct.pack(">i", 1_000_001), "raise the limit for responses"),

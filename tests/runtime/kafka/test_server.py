@@ -201,7 +201,7 @@ async def test_an_unknown_version_of_api_versions_is_answered_and_the_connection
 @pytest.mark.parametrize(
     "data, reason",
     [
-        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "it begins with the text 'GET ': the peer does not"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "the text 'GET ' is no frame: the peer does not"),
         (b"\xff\xff\xff\xff", "frame size -1 is negative"),
         (framed(b"\0"), "a request of 1 byte has no complete header"),
         (framed(struct.pack(">hhih", 999, 0, 1, -1)), "API 999 (version 0) is not served here"),
