@@ -207,7 +207,7 @@ async def test_a_server_without_the_sasl_provider_cannot_make_znodes_ours() -> N
     security = ServerSecurity(users=USERS, has_sasl_provider=False)
     with EmbeddedZooKeeper(ZooKeeperSettings(security=security)) as zookeeper:
         async with session_of(zookeeper.connect_string, login("kafka"), set_acl=True) as session:
-            with pytest.raises(WriteRefused, match="/a: INVALID_ACL, .*give it the authProvider for the login, or turn"):
+            with pytest.raises(WriteRefused, match="/a: INVALID_ACL, .*the authProvider for the login, or turn"):
                 await session.ensure_path("/a")
         with pytest.raises(ZooKeeperUnavailable, match="/kafka does not exist and cannot be created: INVALID_ACL"):
             async with session_of(f"{zookeeper.connect_string}/kafka", login("kafka"), set_acl=True):
