@@ -194,7 +194,7 @@ class Connection(asyncio.Protocol):
             self._to_skip -= skipped
             data = data[skipped:]
         self._buffer += data
-        if self._buffer[0] == ALERT and not self._handshake.done():
+        if not self._handshake.done() and self._buffer.startswith(ALERT):
             self.drop(IS_TLS_PORT)
             return
         if len(self._buffer) < self._wanted:

@@ -17,7 +17,7 @@ from typing import Final
 
 from lethe.adapters.security.handshakes import handshake_problem
 
-ALERT: Final = 0x15
+ALERT: Final = b"\x15"
 """First byte of an alert of TLS."""
 IS_TLS_PORT: Final = (
     "it answers with an alert of TLS, so this is its TLS port: set zookeeper.ssl.client.enable=true, or connect to its "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -109,12 +110,20 @@ async def test_an_answer_that_does_not_fit_ends_the_connection(nonsense: bytes, 
         assert told in late.reason
 
 
-async def test_an_answer_above_the_limit_is_skipped_and_the_next_one_heard() -> None:
+@pytest.mark.parametrize("cuts", [(10, 2000), (10, 2000, 4000), (5020,)])
+async def test_an_answer_above_the_limit_is_skipped_and_the_next_one_heard(cuts: tuple[int, ...]) -> None:
     stream = reply(1, b"x" * 5000) + reply(2)
-    async with connected(saying(stream[:10], stream[10:2000], stream[2000:])) as connection:
-        first, second = connection.send(REQUEST), connection.send(REQUEST)
-        assert await first == Skipped(5016)
-        assert await second == GOOD
+    chunks = [stream[begin:end] for begin, end in itertools.pairwise((0, *cuts, len(stream)))]
+    connection = Connection(lambda _: None, max_reply_bytes=1000)
+    shaken = asyncio.ensure_future(connection.shake_hands(b""))
+    await asyncio.sleep(0)
+    connection.data_received(frame(GRANTED))
+    await shaken
+    first, second = connection.send(REQUEST), connection.send(REQUEST)
+    for chunk in chunks:
+        connection.data_received(chunk)
+    assert await first == Skipped(5016)
+    assert await second == GOOD
 
 
 async def test_a_closed_connection_ends_what_was_sent() -> None:
