@@ -28,6 +28,7 @@ from lethe.adapters.zookeeper.tls_failures import (
     tls_failure,
 )
 from lethe.protocol.counting import counted
+from lethe.protocol.frame_text import text_of_size
 from lethe.protocol.zookeeper.operations import ZkError
 
 _LENGTH: Final = struct.Struct("!i")
@@ -112,7 +113,7 @@ class Connection(asyncio.Protocol):
         try:
             granted = wire.parse_connect(await self._handshake)
         except _UNPARSABLE as error:
-            self.drop(f"unparsable answer to the connect request: {error}")
+            self.drop(_unparsable("answer to the connect request", error))
             raise ConnectionError(self.closed.result()) from error
         self.confirmed_at = self.last_sent_at
         return granted
@@ -202,7 +203,7 @@ class Connection(asyncio.Protocol):
         try:
             self._take_frames()
         except _UNPARSABLE as error:
-            self.drop(f"unparsable answer: {error}")
+            self.drop(_unparsable("answer", error))
 
     def _take_frames(self) -> None:
         """Handle all complete frames in the buffer."""
@@ -212,7 +213,7 @@ class Connection(asyncio.Protocol):
         while len(buffer) - at >= 4 and not self.closed.done():
             (size,) = _LENGTH.unpack_from(buffer, at)
             if not 0 <= size <= _ABSURD_BYTES:
-                raise ValueError(f"a frame of {counted(size, 'byte')}")
+                raise ValueError(_no_frame(size))
             if size > self._max_reply_bytes:
                 if len(buffer) - at < 4 + wire.HEADER.size:
                     self._wanted = 4 + wire.HEADER.size
@@ -245,7 +246,7 @@ class Connection(asyncio.Protocol):
         try:
             value = None if code else pending.parse(body, zxid)
         except _UNPARSABLE as error:
-            _end(pending, Dropped(f"unparsable answer: {error}"))
+            _end(pending, Dropped(_unparsable("answer", error)))
             raise
         answer = Answer(zxid, wire.error_of(code) if code else None, value, code)
         if pending.on_answer is not None:
@@ -268,6 +269,16 @@ class Connection(asyncio.Protocol):
         pending = queue.popleft()
         self.confirmed_at = max(self.confirmed_at, pending.sent_at)
         return pending
+
+
+def _no_frame(size: int) -> str:
+    text = text_of_size(size) if size >= 0 else None
+    what = f"a frame of {counted(size, 'byte')}" if text is None else f"the text {text!r} is no frame"
+    return f"{what}: the server does not speak ZooKeeper's protocol"
+
+
+def _unparsable(what: str, error: Exception) -> str:
+    return f"unparsable {what}: {'it ends too early' if isinstance(error, struct.error) else error}"
 
 
 def _end(pending: _Pending, completion: Completion) -> None:

@@ -341,8 +341,8 @@ class SessionConnection:
                 raise TimeoutError
             await self._connect_before(deadline, troubles)
         except TimeoutError:
-            shown = _describe(troubles)
-            raise SessionOver(f"out of touch with ZooKeeper for {self.timeout_s:.1f} s ({shown})") from None
+            shown = f" ({_describe(troubles)})" if troubles else ""
+            raise SessionOver(f"out of touch with ZooKeeper for {self.timeout_s:.1f} s{shown}") from None
 
     def lose(self, reason: str) -> None:
         """End the session. Only the first reason counts."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from lethe.protocol.counting import counted
+from lethe.protocol.frame_text import text_of_size
 
 DEFAULT_MAX_FRAME_BYTES: Final = 104_857_600
 """Kafka's default for `socket.request.max.bytes`."""
@@ -58,9 +59,8 @@ class FrameDecoder:
         if size < 0:
             raise FrameError(f"frame size {size} is negative: the peer does not speak Kafka's protocol")
         if size > self._max_bytes:
-            first = size.to_bytes(4)
-            if first.isascii() and first.decode().isprintable():
-                raise FrameError(f"the text {first.decode()!r} is no frame: the peer does not speak Kafka's protocol")
+            if (text := text_of_size(size)) is not None:
+                raise FrameError(f"the text {text!r} is no frame: the peer does not speak Kafka's protocol")
             raise FrameError(
                 f"frame of {counted(size, 'byte')} exceeds the limit of {counted(self._max_bytes, 'byte')}; "
                 f"if the peer is a Kafka peer, raise {self._limit_name}"

@@ -94,9 +94,10 @@ async def test_answers_arrive_whole_however_they_are_cut(size: int) -> None:
         (reply(-2), "request -2 where none is expected"),
         (reply(1, BODY[:-1]), "unparsable"),
         (reply(1, BODY + b"x"), "does not end"),
-        (frame(b"short"), "unparsable"),
-        (struct.pack("!i", -5), "a frame of -5 bytes"),
-        (b"HTTP/1.1 200 OK\r\n", "a frame of"),
+        (frame(b"short"), "unparsable answer: it ends too early"),
+        (reply(1, b"\0\0"), "unparsable answer: it ends too early"),
+        (struct.pack("!i", -5), "a frame of -5 bytes: the server does not speak ZooKeeper's protocol"),
+        (b"HTTP/1.1 200 OK\r\n", "the text 'HTTP' is no frame: the server does not speak ZooKeeper's protocol"),
     ],
 )
 async def test_an_answer_that_does_not_fit_ends_the_connection(nonsense: bytes, told: str) -> None:
@@ -175,9 +176,11 @@ async def test_answers_are_told_before_anything_that_follows_them() -> None:
         (b"", "closed the connection without an answer.*zookeeper.ssl.client.enable=true"),
         (b"\x15\x03\x03\x00\x02\x02\x50", "answers with an alert of TLS, so this is its TLS port"),
         (b"\0", "^connection closed by the server$"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "^unparsable answer: the text 'HTTP' is no frame: the server does not speak"),
+        (frame(b"\0\0"), "^unparsable answer to the connect request: it ends too early$"),
     ],
 )
-async def test_a_port_of_tls_is_recognised(said: bytes, told: str) -> None:
+async def test_a_port_of_something_else_is_recognised(said: bytes, told: str) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(4)
         writer.write(said)

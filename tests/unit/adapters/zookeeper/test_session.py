@@ -13,7 +13,7 @@ from lethe.adapters.zookeeper.config import ZooKeeperConfig, parse_connect_strin
 from lethe.adapters.zookeeper.connection import Answer, Completion, Dropped
 from lethe.adapters.zookeeper.interface import ZooKeeperUnavailable
 from lethe.adapters.zookeeper.session import Session, open_session
-from lethe.adapters.zookeeper.session_connection import SessionConnection
+from lethe.adapters.zookeeper.session_connection import SessionConnection, SessionOver
 from lethe.protocol.zookeeper.operations import Delete
 from lethe.protocol.zookeeper.packing import GroupUnknown, MultiPlan
 
@@ -47,6 +47,18 @@ async def test_a_session_that_is_never_open_is_not_called_lost(caplog: pytest.Lo
         async with open_session(config, lambda _: None):
             pass
     assert "is lost" not in caplog.text
+
+
+async def test_a_session_that_is_over_before_a_server_is_tried_again_names_none() -> None:
+    class Suspended(SessionConnection):
+        """Finds itself beyond its timeout when it has lost its connection."""
+
+        async def run(self) -> None:
+            self._confirmed_at -= self.timeout_s
+            await self._reconnect()
+
+    with pytest.raises(SessionOver, match=r"^out of touch with ZooKeeper for [0-9.]+ s$"):
+        await Suspended(ZooKeeperConfig(parse_connect_string("127.0.0.1:1")), lambda _: None).run()
 
 
 async def test_the_plans_of_a_session_leave_twenty_multis_unanswered_at_most() -> None:
