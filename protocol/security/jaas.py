@@ -2,7 +2,8 @@
 
 Theory of operation. Java reads both with its StreamTokenizer, which surprises: an unquoted number is no text, an
 unquoted slash begins a comment, and a quoted text ends with its line. Where Java would take another password than the
-one that stands there, or fail with a riddle, the text is refused with a sentence. No message quotes an option's value.
+one that stands there, or fail with a riddle, the text is refused with a sentence. No message quotes an option's value,
+nor a word that may be one because something before it is missing: `password=two words`, or a password alone.
 
     sasl.jaas.config   org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b";
     file               KafkaClient { org.apache.… required username="a" password="b"; };
@@ -25,6 +26,10 @@ ZOOKEEPER_SECTION: Final = "Client"
 """The section that Kafka uses for ZooKeeper."""
 
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
+_MODULE: Final = re.compile(r"LoginModule$")
+_OPTION: Final = re.compile(r"username|password|user_\w+|token|tokenauth|keyTab|principal|serviceName")
+_SECTION: Final = re.compile(r"(\w+\.)?(KafkaClient|KafkaServer|Client|Server)")
+"""Names that are quoted; others may be a part of a secret."""
 _SCAN: Final = re.compile(
     r"""(?P<space>[\x00-\x20]+|//[^\n]*|/\*.*?\*/)
       | "(?P<double>(?:\\.|[^"\\\r\n])*)"
@@ -82,7 +87,7 @@ def parse_file(text: str) -> Mapping[str, Sequence[JaasEntry]]:
     sections: dict[str, tuple[JaasEntry, ...]] = {}
     while reader.peek() is not None:
         name = reader.text("the name of a section")
-        reader.mark("{", f"the section {name}")
+        reader.mark("{", f"the section {name}" if _SECTION.fullmatch(name) else "the name of a section")
         entries = []
         while not reader.takes("}"):
             entries.append(_entry(reader))
@@ -95,13 +100,14 @@ def parse_file(text: str) -> Mapping[str, Sequence[JaasEntry]]:
 
 def _entry(reader: _Reader) -> JaasEntry:
     module = reader.text("the class of a login module")
-    flag = reader.text(f"the flag of {module}").lower()
+    shown = module if _MODULE.search(module) else "the login module"
+    flag = reader.text(f"the flag of {shown}").lower()
     if flag not in _FLAGS:
-        raise JaasError(f"line {reader.line}: {module} is followed by one of {', '.join(_FLAGS)}")
+        raise JaasError(f"line {reader.line}: {shown} is followed by one of {', '.join(_FLAGS)}")
     options: dict[str, str] = {}
     while not reader.takes(";"):
-        name = reader.text(f"an option of {module}, or a semicolon,")
-        reader.mark("=", f"the option {name}")
+        name = reader.text(f"an option of {shown}, or a semicolon,")
+        reader.mark("=", f"the option {name}" if _OPTION.fullmatch(name) else "the name of an option")
         options[name] = reader.value(name)
     return JaasEntry(module, flag, MappingProxyType(options))
 

@@ -84,7 +84,12 @@ def test_a_file_with_its_sections() -> None:
         (f"{SCRAM} required password=-hunter2;", "an unquoted number is no text in Java"),
         (f"{SCRAM} required keyTab=/hunter2;", "an unquoted slash begins a comment"),
         (f"{SCRAM} required password=hunter2@x;", "a character that no word contains"),
-        (f"KafkaClient {{ {SCRAM} required; }};", "the flag of KafkaClient is expected"),
+        (f"KafkaClient {{ {SCRAM} required; }};", "the flag of the login module is expected"),
+        ("hunter2", "ends where the flag of the login module is expected"),
+        ("hunter2 and more", "line 1: the login module is followed by one of required, requisite"),
+        ("hunter2 required", "ends where an option of the login module, or a semicolon, is expected"),
+        (f"{SCRAM} required password=my hunter2;", "line 1: the name of an option is followed by '='"),
+        (f'{SCRAM} required username="a" "hunter2";', "line 1: the name of an option is followed by '='"),
     ],
 )
 def test_a_value_that_is_none_is_refused_and_not_quoted(text: str, reason: str) -> None:
@@ -105,6 +110,8 @@ def test_a_value_that_is_none_is_refused_and_not_quoted(text: str, reason: str) 
             "line 2: the option password refers to a property",
         ),
         (f"Client {{ {SCRAM} required;", "ends where"),
+        ("hunter2", "ends where '{' after the name of a section is expected"),
+        ("hunter2 and more", "line 1: the name of a section is followed by '{'"),
     ],
 )
 def test_a_file_that_is_none_is_refused_and_not_quoted(text: str, reason: str) -> None:
