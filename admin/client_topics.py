@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
 from lethe.adapters.kafka.client import ClientError, ProtocolError
-from lethe.adapters.kafka.metadata import GRANT_DESCRIBE
+from lethe.adapters.kafka.metadata import GRANT_DESCRIBE, GRANT_DESCRIBE_CLUSTER
 from lethe.admin.client_cluster import ClientCluster
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_plans import PartitionDescription, TopicDescription
@@ -135,6 +135,10 @@ async def moving_partitions(cluster: ClientCluster) -> Moving:
         )
     except (ClientError, ProtocolError, Refusal) as error:
         return Moving({}, str(error))
+    if answer.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        # Kafka's message is a dump of the request.
+        why = f"{error_name(answer.error)} for {cluster.reach.principal}; {GRANT_DESCRIBE_CLUSTER}"
+        return Moving({}, f"ListPartitionReassignments: {why}")
     if answer.error != ErrorCode.NONE:
         return Moving({}, f"ListPartitionReassignments: {said(answer.error, answer.message)}")
     return Moving({TopicPartition(row.topic, each.partition): each for row in answer.topics for each in row.partitions})

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from lethe.adapters.http_client import HttpCredentials
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.controller_resignation import (
     POLL_MS,
@@ -46,10 +47,14 @@ def controller_resign(
     """End the term of the active controller and say who comes after. Exit code 4 where nobody does in time, 1 where
     metadata caches of brokers may still show topics that are gone, 3 where Lethe's controller did not tell whether
     there are such brokers."""
-    finish(
-        lambda: with_session(zookeeper, lambda session: resignation(session, timeout_ms=timeout_ms, grace_ms=grace_ms)),
-        as_json=as_json,
-    )
+
+    async def command() -> Answer:
+        HttpCredentials.from_environment().check()
+        return await with_session(
+            zookeeper, lambda session: resignation(session, timeout_ms=timeout_ms, grace_ms=grace_ms)
+        )
+
+    finish(command, as_json=as_json)
 
 
 async def resignation(

@@ -103,6 +103,7 @@ def doctor(
     """
 
     async def command() -> Answer:
+        from lethe.adapters.http_client import HttpCredentials
         from lethe.admin.doctor_look import questions
 
         kinds = _kinds(only or ())
@@ -110,6 +111,7 @@ def doctor(
             raise ValueError("--restore takes back what --fix did: give one of them, and neither --only nor --backup")
         if not fix and (kinds or backup is not None):
             raise ValueError("--only and --backup belong to --fix")
+        HttpCredentials.from_environment().check()
         known, named = parse_log_dirs(log_dir or ()), parse_log_dir_lists(log_dirs or ())
         owned = await asyncio.to_thread(owned_log_dirs, known, named)
         ask, confirm = questions(reach_from(command_config), broker_timeout_ms), None if yes else ask_user

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
 from lethe.adapters.kafka.client import AccessFailed, ClientError, KafkaConnection, RequestTimedOut
-from lethe.adapters.kafka.metadata import GRANT_DESCRIBE, ask_metadata, why_incomplete
+from lethe.adapters.kafka.metadata import GRANT_DESCRIBE, GRANT_DESCRIBE_CLUSTER, ask_metadata, why_incomplete
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.protocol.kafka.cached_topics import cached_topics, undecided_topics
 from lethe.protocol.kafka.directory_names import FUTURE_SUFFIX, DirectoryKind
@@ -61,7 +61,6 @@ MAX_AT_ONCE: Final = 16
 """Brokers that are asked at the same time."""
 MAX_AT_ONCE_BRIEFLY: Final = 64
 """The same for small answers: silent brokers must not delay the others."""
-_GRANT_LOG_DIRS: Final = "grant it Describe on the cluster"
 NAMES_NO_LOG_DIR: Final = "DescribeLogDirs: it names no log directory"
 """How the reason begins where a broker answers without an error, and with no log directory."""
 _REFUSALS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -250,12 +249,12 @@ async def _log_dirs(
     if described.error != ErrorCode.NONE:
         why = f"DescribeLogDirs: {error_name(described.error)}"
         if described.error in _REFUSALS:
-            why += f" for {connection.principal}; {_GRANT_LOG_DIRS}"
+            why += f" for {connection.principal}; {GRANT_DESCRIBE_CLUSTER}"
             return UnansweredQuestion(BrokerFailure.REFUSED, why, BrokerPlace.LOGS)
         return UnansweredQuestion(BrokerFailure.ERROR, why, BrokerPlace.LOGS)
     if not described.log_dirs:
         # Brokers before 3.0 answer an unauthorized client like this, without an error.
-        why = f"{NAMES_NO_LOG_DIR}; does it let {connection.principal} ask? {_GRANT_LOG_DIRS}"
+        why = f"{NAMES_NO_LOG_DIR}; does it let {connection.principal} ask? {GRANT_DESCRIBE_CLUSTER}"
         return UnansweredQuestion(BrokerFailure.REFUSED, why, BrokerPlace.LOGS)
     ordered = sorted(described.log_dirs, key=lambda log_dir: log_dir.path)
     return tuple(_log_dir(broker, log_dir, scope.topics) for log_dir in ordered)

@@ -26,6 +26,7 @@ from lethe.protocol.kafka.queries import MetadataRequest, MetadataRequestTopic, 
 PROBE: Final = "zz-lethe-may-it-see-all-topics"
 """A name that no topic has, and that no right to some prefix of names includes."""
 GRANT_DESCRIBE: Final = "grant it Describe on all topics"
+GRANT_DESCRIBE_CLUSTER: Final = "grant it Describe on the cluster"
 
 
 async def ask_metadata(connection: KafkaConnection, topics: Collection[str] | None) -> MetadataResponse:

@@ -146,3 +146,12 @@ def test_a_survey_that_cannot_be_taken_leaves_no_directory(place: Path, monkeypa
     done = lethe("survey", "--out", "kept/here", "--textfile", "counts.prom")
     assert done.exit_code == Exit.UNREACHABLE, done.output
     assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["doctor", "controller-resign"])
+@pytest.mark.parametrize("variable", ["LETHE_HTTP_TOKEN_FILE", "LETHE_HTTP_CA_FILE"])
+def test_files_for_the_controller_are_read_first(
+    place: Path, monkeypatch: pytest.MonkeyPatch, command: str, variable: str
+) -> None:
+    monkeypatch.setenv(variable, str(place / "gone"))
+    assert "gone: does not exist; name an existing file" in refused(command)

@@ -82,7 +82,8 @@ async def test_reassignments_that_are_refused_are_unseen(capsys: pytest.CaptureF
         answer = await shown_listing(cluster, ["bills"])
         assert answer.lines == ("bills - whether it is being reassigned is unseen",)
         assert answer.exit is Exit.UNREACHABLE
-        assert "ListPartitionReassignments: CLUSTER_AUTHORIZATION_FAILED" in capsys.readouterr().err
+        right = "CLUSTER_AUTHORIZATION_FAILED for User:ANONYMOUS; grant it Describe on the cluster\n"
+        assert f"ListPartitionReassignments: {right}" in capsys.readouterr().err
         described = await shown_description(cluster, ["bills"])
     assert described.exit is Exit.UNREACHABLE
     data: Any = described.data
