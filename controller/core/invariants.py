@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from lethe.controller.core.context import Context
 from lethe.controller.core.deletion_memory import NOT_WAITED_FOR, PAUSES, DeletionStage
-from lethe.controller.core.effects import AnswerClients
+from lethe.controller.core.effects import AnswerClients, ListAgain
 from lethe.controller.core.tasks_deletion import TopicsRemoved
 from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, PartitionReplica
@@ -40,7 +40,8 @@ def memory_violations(context: Context) -> list[str]:
 
 
 def _removals(context: Context) -> Iterator[str]:
-    """Yield topics whose removal nothing will end, and debts that nothing will settle."""
+    """Yield topics whose removal nothing will end, lists that nothing will have read, and debts that nothing will
+    settle."""
     cluster = context.cluster
     written = {name for then in cluster.background.values() if isinstance(then, TopicsRemoved) for name in then.topics}
     if written != set(cluster.removals.under_way):
@@ -48,6 +49,8 @@ def _removals(context: Context) -> Iterator[str]:
     for name in cluster.removals.under_way:
         if name not in cluster.deletions:
             yield f"{name}: its removal is under way, and yet it is not queued"
+    if cluster.removals.look_again and not cluster.removals.under_way and ListAgain() not in context.timers:
+        yield "topics and markers are to be listed later, and no outcome or timer is awaited"
     for broker, owing_broker in cluster.owed.items():
         sent = any(owed.request_id in cluster.outstanding for owed in owing_broker.topics.values())
         if broker in cluster.brokers and not sent and owing_broker.retry_at_ms is None and not context.awaiting_result:

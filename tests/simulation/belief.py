@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lethe.controller.core.context import Context, Role
-from lethe.controller.core.effects import BeginDeletions, ListAgain, RetryReassignments
+from lethe.controller.core.effects import BeginDeletions, RetryReassignments
 from lethe.controller.core.invariants import violations
 from lethe.controller.core.protection import protecting_pattern
 from lethe.controller.core.transitions import PartitionState
@@ -33,16 +33,18 @@ def context_is_sound(controller: ControllerProcess) -> None:
 
 
 def s8_memory_equals_znodes(cluster: Cluster, controller: ControllerProcess) -> None:
-    """With nothing queued, outstanding, undelivered or put off, an active controller knows the cluster as ZooKeeper has
-    it."""
+    """With nothing queued, outstanding or undelivered, an active controller knows the cluster as ZooKeeper has it; as
+    long as lists are put off, settings and brokers."""
     context = controller.context
-    if context.role is not Role.ACTIVE or not controller.is_idle or ListAgain() in context.timers:
+    if context.role is not Role.ACTIVE or not controller.is_idle:
         return
     at = (cluster.ensemble.model.zxid, controller.steps)
     if at != controller.judged_at:
         controller.judged_at = at
-        found = (_settings_differ(cluster, controller), _differences(cluster, context))
-        for problem in itertools.chain(*found, trash_beliefs.differences(cluster, controller)):
+        found = [_settings_differ(cluster, controller), _brokers_differ(cluster, context)]
+        if not context.cluster.removals.look_again:
+            found += [_differences(cluster, context), trash_beliefs.differences(cluster, controller)]
+        for problem in itertools.chain(*found):
             raise Violation("S8", f"{controller.name} {problem}")
 
 
@@ -65,12 +67,15 @@ def _settings_differ(cluster: Cluster, controller: ControllerProcess) -> Iterabl
         yield f"takes deletions for paused: {context.cluster.paused}, and whether they are is {is_held}"
 
 
-def _differences(cluster: Cluster, context: Context) -> Iterable[str]:
-    ledger = cluster.ledger
+def _brokers_differ(cluster: Cluster, context: Context) -> Iterable[str]:
     brokers = cluster.registered()
     known = {broker.id: broker.epoch for broker in context.cluster.brokers.values()}
     if brokers != known:
         yield f"knows the brokers {known}, registered are {brokers}"
+
+
+def _differences(cluster: Cluster, context: Context) -> Iterable[str]:
+    ledger = cluster.ledger
     readable = {n: each for n, each in ledger.living.items() if each.readable and not ledger.trash.reserves(each)}
     if readable.keys() != context.cluster.topics.keys():
         yield f"knows the topics {sorted(context.cluster.topics)}, ZooKeeper has {sorted(readable)}"

@@ -207,9 +207,11 @@ def test_each_invariant_notices_what_it_is_about() -> None:
                 broken.cluster.topics["t"].replicas[1] = ((ReplicaState.ONLINE, 1),)
             case "unknown":
                 queue_deletion(broken.cluster, "ghost", 0)
+            case "lists put off":
+                broken.cluster.removals.look_again = True
             case _:
                 raise AssertionError(change)
         return violations(broken)
 
-    for change in ("isr", "leader", "online", "offline count", "imbalance", "states", "unknown"):
+    for change in ("isr", "leader", "online", "offline count", "imbalance", "states", "unknown", "lists put off"):
         assert found(change), change
