@@ -126,6 +126,8 @@ class Removals:
     """Topics and markers are to be listed once an outcome is there, or a pause is over: see `relisting`."""
     listed_at_ms: int | None = None
     """When topics or markers were listed last."""
+    ended_since: bool = False
+    """A removal's outcome has come since then."""
     reassignments_kept: bool = False
     """A reassignment is requested of a topic under way: the requests are read again once an outcome is there."""
     alterations: list[int] = field(default_factory=list)

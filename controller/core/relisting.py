@@ -7,6 +7,7 @@ in that time does not have them listed at once:
     ---------------------------------------------------  --------------------------------------------------
     no topic is queued                                   now
     a removal's outcome is outstanding                   with the outcome
+    no outcome has come since the last list              now: a topic that waits for long puts no list off
     the last list was less than `list_pause_us` ago      when that time is over, however the removals stand
       for each topic in memory
     otherwise                                            now
@@ -37,12 +38,13 @@ def postpone(step: StepContext) -> bool:
 def listed(step: StepContext, names: Iterable[str]) -> None:
     """List again after the next outcome if a topic under way is among these topics or markers."""
     removals = step.context.cluster.removals
-    removals.listed_at_ms = step.now_ms
+    removals.listed_at_ms, removals.ended_since = step.now_ms, False
     removals.look_again |= not removals.under_way.keys().isdisjoint(names)
 
 
 def after_outcome(step: StepContext) -> None:
     """List what was postponed, if it is time for that."""
+    step.context.cluster.removals.ended_since = True
     if step.context.cluster.removals.look_again:
         due_ms = _due_ms(step)
         if due_ms <= step.now_ms:
@@ -67,7 +69,7 @@ def _list_at(step: StepContext, due_ms: int) -> None:
 def _due_ms(step: StepContext) -> int:
     """Return when the lists may be read next; the past if they may be now."""
     context = step.context
-    listed_at_ms = context.cluster.removals.listed_at_ms
-    if listed_at_ms is None or not context.cluster.deletions:
+    removals = context.cluster.removals
+    if removals.listed_at_ms is None or not removals.ended_since or not context.cluster.deletions:
         return step.now_ms
-    return listed_at_ms + len(context.cluster.topics) * context.config.list_pause_us // 1_000
+    return removals.listed_at_ms + len(context.cluster.topics) * context.config.list_pause_us // 1_000
