@@ -24,10 +24,9 @@ size is bold. *Linear* is wanted: no phase takes more times as long than the siz
 calls of functions within the core's steps, in the phase in which they have grown most."""
 UNEXPLAINED: Final = "Why a missed phase grows faster has not been looked for."
 LINEAR_CALLS: Final = """\
-The calls of functions in the missed phases are at most as many times as many: it is a call that takes longer. With 10
-times the topics of 5 partitions, the look-ups in dictionaries of a deletion were 10.0 times as many and took 15 times
-as long, and nearly all else 10 to 12 times as long: memory that no longer fits into the processor's caches would show
-like that. Counters of the processor, which could prove it, were not read."""
+The calls of functions in the missed phases are at most as many times as many: it is a call that takes longer. Memory
+that no longer fits into the processor's caches would show like that. Counters of the processor, which could prove it,
+were not read."""
 
 
 class Growth(NamedTuple):
