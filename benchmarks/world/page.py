@@ -21,9 +21,9 @@ SUMS: Final = (
 )
 HEAD: Final = """\
 **This is the core alone.** ZooKeeper and brokers are canned answers in the same process, in every row, also in those of
-1,000,000 partitions: no such cluster of real ones was run. The simulator, with cores of agents and a model of ZooKeeper,
-has run one of 1,000 agents, 20,000 topics and 1,000,000 partitions ([what was run](what-was-run.md)). Each row is one
-measurement."""
+1,000,000 partitions: no such cluster of real ones was run. The simulator, with cores of agents and a model of
+ZooKeeper, has run one of 1,000 agents, 20,000 topics and 1,000,000 partitions ([what was run](what-was-run.md)). Each
+row is one measurement."""
 METHOD: Final = """\
 Seconds are the core's processor time within its steps, with Python's garbage collector off: collections are not
 counted. A controller disables it during long steps only, and collects at other times. Events, effects, ZooKeeper
