@@ -60,6 +60,7 @@ class KafkaTopic(NamedTuple):
 
     @property
     def protocol(self) -> SecurityProtocol:
+        """The protocol that consumers speak with brokers; without one PLAINTEXT, as Kafka's clients do."""
         return SecurityProtocol[self.security.get("kafka.security.protocol", "PLAINTEXT").strip()]
 
 

@@ -421,7 +421,8 @@ class ControllerProcess:
         _Writing(self, effect.id, plan, mix.multis_in_flight, self._run, deliver).go_on()
 
     def _note_asked(self, effect: WriteZnodes) -> None:
-        """Each write counts for itself, also the last one of a topic that does not fit into one."""
+        """Note, for each topic that the write removes znodes of, which agents have its tombstone on its way. Each write
+        counts for itself, also the last one of a topic that does not fit into one."""
         deleted = (op.path for group in effect.groups for op in group if isinstance(op, Delete))
         below = f"{paths.BROKER_TOPICS}/"
         names = dict.fromkeys(path.removeprefix(below).split("/", 1)[0] for path in deleted if path.startswith(below))
