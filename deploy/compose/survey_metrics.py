@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 COUNTS = Path(os.environ.get("SURVEY_COUNTS", "/tmp/lethe.prom"))
 EVERY_S = float(os.environ.get("SURVEY_EVERY_S", "300"))
@@ -77,18 +78,28 @@ class Surveys:
                 self._running.terminate()
 
 
+def end(*_: object) -> NoReturn:
+    """Leave the serving. A handler takes no lock: the thread that it interrupts may hold it."""
+    sys.exit(0)
+
+
 def main() -> None:
     """Serve until SIGTERM or SIGINT."""
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 8080
-    server = http.server.ThreadingHTTPServer(("0.0.0.0", port), Handler)
-    sys.stderr.write(f"survey_metrics: listening on port {server.server_address[1]}\n")
     surveys = Surveys()
-    # As process 1 of a container it would not hear a signal that it does not handle.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: surveys.stop())
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    surveys.run()
-    server.shutdown()
+    taking = threading.Thread(target=surveys.run)
+    try:
+        # As process 1 of a container it would not hear a signal that it does not handle.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end)
+        with http.server.ThreadingHTTPServer(("0.0.0.0", port), Handler) as server:
+            sys.stderr.write(f"survey_metrics: listening on port {server.server_address[1]}\n")
+            taking.start()
+            server.serve_forever()
+    finally:
+        surveys.stop()
+        if taking.ident is not None:
+            taking.join()
 
 
 if __name__ == "__main__":

@@ -34,13 +34,13 @@ LIMIT_S: Final = 60
 class Served:
     """The script, with a `lethe` of its own."""
 
-    def __init__(self, place: Path, every_s: str) -> None:
+    def __init__(self, place: Path, every_s: str, does: str = LETHE) -> None:
         lethe = place / "lethe"
-        lethe.write_text(LETHE)
+        lethe.write_text(does)
         lethe.chmod(0o755)
         self.heard, self.let_go = place / "heard", place / "let-go"
-        os.mkfifo(self.heard)
-        os.mkfifo(self.let_go)
+        for fifo in (self.heard, self.let_go):
+            os.mkfifo(fifo)
         environ = {"PATH": f"{place}:{os.environ['PATH']}", "HEARD": str(self.heard), "LET_GO": str(self.let_go)}
         environ |= {"SURVEY_COUNTS": str(place / "counts.prom"), "SURVEY_EVERY_S": every_s}
         command = [sys.executable, str(SCRIPT), "0"]
@@ -62,7 +62,12 @@ class Served:
 
 @pytest.fixture
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
-    one = Served(tmp_path, getattr(request, "param", "0"))
+    with serving(Served(tmp_path, getattr(request, "param", "0"))) as one:
+        yield one
+
+
+@contextlib.contextmanager
+def serving(one: Served) -> Iterator[Served]:
     try:
         yield one
     finally:
@@ -99,3 +104,13 @@ def test_it_ends_between_two_surveys(served: Served) -> None:
     served.let_go.write_text("0\n")
     served.process.send_signal(signal.SIGTERM)
     assert served.process.wait(LIMIT_S) == 0
+
+
+def test_it_ends_while_a_survey_is_being_started(tmp_path: Path) -> None:
+    # The moment is some milliseconds long: one of twenty meets it.
+    for number in range(20):
+        place = tmp_path / str(number)
+        place.mkdir()
+        with serving(Served(place, "0", does="#!/bin/sh\nexec sleep 600\n")) as one:
+            one.process.send_signal(signal.SIGTERM)
+            assert one.process.wait(LIMIT_S) == 0
