@@ -109,19 +109,19 @@ def to_quarantine(
     return tuple(each for each in unwanted if not is_other_incarnation(each, wanted)) if is_compare else unwanted
 
 
-def prefer_remembered(state: AgentState, topic_partition: TopicPartition, remembered: TopicId | None) -> None:
-    """Put the candidate of the remembered incarnation into `replicas`, unless one of them is hosted."""
+def prefer_meant(state: AgentState, topic_partition: TopicPartition, meant: TopicId | None) -> None:
+    """Put the candidate of the incarnation to stop into `replicas`, unless one of them is hosted."""
     every = candidates(state, topic_partition)
-    if len(every) > 1 and remembered is not None and every[0].state is not ReplicaState.HOSTED:
-        same = [each for each in every if _has_id(each, remembered)]
+    if len(every) > 1 and meant is not None and every[0].state is not ReplicaState.HOSTED:
+        same = [each for each in every if _has_id(each, meant)]
         if same:
             _bring_forward(state, topic_partition, same[0])
 
 
-def is_other_incarnation(replica: Replica, remembered: TopicId | None) -> bool:
-    """Whether the directory is proven to be of another incarnation than the remembered one."""
-    is_known = replica.id_readable and replica.topic_id is not None and remembered is not None
-    return is_known and replica.topic_id != remembered
+def is_other_incarnation(replica: Replica, topic_id: TopicId | None) -> bool:
+    """Whether the directory is proven to be of another incarnation than that with this id."""
+    is_known = replica.id_readable and replica.topic_id is not None and topic_id is not None
+    return is_known and replica.topic_id != topic_id
 
 
 def require_proof(

@@ -4,17 +4,19 @@ StopReplica carries no topic id, names are used again, and a broker can be away 
 A directory is therefore never judged by its name alone:
 
 * The id is written into a directory before the replica is accepted, so every accepted replica is identified.
-* The incarnation that a StopReplica means is the one *remembered* for that topic: from the last LeaderAndIsr or
-  UpdateMetadata of this run that named an id (a tombstone does not clear it), else from ZooKeeper, asked once. The
-  deletion of a topic whose tombstone was not taken in may mean a later one: ZooKeeper is asked instead of deleting. So
-  it is where the tombstone is of an earlier registration or from an earlier controller: the topic may have been made
-  anew without the broker's knowledge. Each controller sends its own tombstone before it requests the deletion.
+* The incarnation that a StopReplica *means* is the one of the tombstone, if it deletes a topic whose tombstone has an
+  id; else the one remembered for that partition: from the last LeaderAndIsr of this run that named the partition with
+  an id, or UpdateMetadata that named the topic with one (a tombstone does not clear it; broker.core.incarnations), else
+  from ZooKeeper, asked once. The deletion of a topic whose tombstone was not taken in may mean a later one: ZooKeeper
+  is asked instead of deleting. So it is where the tombstone is of an earlier registration or from an earlier
+  controller: the topic may have been made anew without the broker's knowledge. Each controller sends its own tombstone
+  before it requests the deletion.
 * A replica that a LeaderAndIsr of this run has *opened* was identified by the controller. Kafka's controller, and ours,
   send LeaderAndIsr to every broker incarnation before StopReplica with delete, so legitimate deletions take that path.
 
 When StopReplica asks for deletion:
 
-    directory's id   opened in this run   incarnation remembered      verdict
+    directory's id   opened in this run   incarnation meant           verdict
     X                any                  X                           delete
     X                any                  Y                           quarantine
     X                yes                  none                        delete   (the cluster stopped using ids)
@@ -77,18 +79,18 @@ class OpenVerdict(enum.Enum):
     INCONSISTENT = "inconsistent topic id"
 
 
-def judge_deletion(replica: Replica, remembered: TopicId | None) -> StopVerdict:
+def judge_deletion(replica: Replica, meant: TopicId | None) -> StopVerdict:
     """The verdict of the first table: what a StopReplica with delete does to this directory."""
     opened = replica.state is ReplicaState.HOSTED
     if replica.id_readable and replica.topic_id is None and replica.files == 0:
         return StopVerdict.DELETE
-    if remembered is None:
+    if meant is None:
         return StopVerdict.DELETE if opened else StopVerdict.ASK
     if not replica.id_readable:
         return StopVerdict.QUARANTINE
     if replica.topic_id is None:
         return StopVerdict.DELETE if opened else StopVerdict.QUARANTINE
-    return StopVerdict.DELETE if replica.topic_id == remembered else StopVerdict.QUARANTINE
+    return StopVerdict.DELETE if replica.topic_id == meant else StopVerdict.QUARANTINE
 
 
 def judge_deletion_by_answer(replica: Replica, answer: TopicIdAnswer) -> StopVerdict:

@@ -104,9 +104,10 @@ def resume(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple[DiskOutc
 
 def _remember_incarnation(state: AgentState, topic: LeaderAndIsrTopic) -> None:
     if topic.topic_id is None:
-        state.incarnations.pop(topic.topic, None)
+        state.incarnations.forget(topic.topic)
     else:
-        state.incarnations[topic.topic] = topic.topic_id
+        partitions = (partition.partition for partition in topic.partitions)
+        state.incarnations.name_partitions(topic.topic, partitions, topic.topic_id)
 
 
 def _ambiguity(

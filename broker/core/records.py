@@ -106,7 +106,7 @@ def record_deletions(
     state: AgentState,
     request: StopReplicaRequest,
     answers: Iterable[TopicError],
-    meant: Mapping[str, TopicId | None],
+    meant: Mapping[TopicPartition, TopicId | None],
     deleted: Mapping[TopicPartition, TopicId | None],
 ) -> list[Effect]:
     """The acknowledged deletions, one event record per topic, incarnation and error, partitions in ranges.
@@ -123,7 +123,7 @@ def record_deletions(
     for topic, partition, error in answers:
         topic_partition = TopicPartition(topic, partition)
         if topic_partition in asked:
-            topic_id = deleted.get(topic_partition) or meant.get(topic)
+            topic_id = deleted.get(topic_partition) or meant.get(topic_partition)
             grouped.setdefault((topic, topic_id, error), []).append(partition)
     return [
         Record(

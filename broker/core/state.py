@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from lethe.broker.core.due import DueQueue
 from lethe.broker.core.effects import DirectoryRef, IsrChange
+from lethe.broker.core.incarnations import NamedIncarnations
 from lethe.broker.core.inputs import ControlReceived, IsrVerdict
 from lethe.broker.core.metadata_cache import MetadataCache
 from lethe.broker.core.removal import RemovalQueue
@@ -84,8 +85,7 @@ class AgentState:
     replicas_in_state: dict[ReplicaState, int] = field(default_factory=lambda: dict.fromkeys(ReplicaState, 0))
     hosted_bytes: int = 0
     """Of all replicas that are not offline."""
-    incarnations: dict[str, TopicId] = field(default_factory=dict)
-    """Topic → id last named by a controller or by ZooKeeper; outlives the tombstone until the replicas are gone."""
+    incarnations: NamedIncarnations = field(default_factory=NamedIncarnations)
     tombstoned: dict[str, Tombstone] = field(default_factory=dict)
     """The newest MAX_TOMBSTONES. A deletion by name means the topic's, if that is of this registration."""
     cache: MetadataCache = field(default_factory=MetadataCache)
@@ -125,7 +125,7 @@ class AgentState:
             replicas_of_log_dir=dict(self.replicas_of_log_dir),
             replicas_of_topic=dict(self.replicas_of_topic),
             replicas_in_state=dict(self.replicas_in_state),
-            incarnations=dict(self.incarnations),
+            incarnations=self.incarnations.copy(),
             tombstoned=dict(self.tombstoned),
             cache=self.cache.copy(),
             removal=self.removal.copy(),
@@ -199,9 +199,9 @@ class AgentState:
         return replica
 
     def forget_incarnation_if_gone(self, topic: str) -> None:
-        """Drop the remembered id of a topic that has neither replicas here nor a place in the metadata cache."""
+        """Drop the remembered ids of a topic that has neither replicas here nor a place in the metadata cache."""
         if topic not in self.replicas_of_topic and topic not in self.cache.topics:
-            self.incarnations.pop(topic, None)
+            self.incarnations.forget(topic)
 
     @property
     def duplicate_directories(self) -> int:

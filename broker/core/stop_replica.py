@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lethe.broker.core.duplicates import candidates, forget, is_other_incarnation, prefer_remembered, require_proof
+from lethe.broker.core.duplicates import candidates, forget, is_other_incarnation, prefer_meant, require_proof
 from lethe.broker.core.effects import (
     AskTopicIds,
     DiskOperation,
@@ -51,13 +51,12 @@ from lethe.broker.core.records import count_errors, record_answers, record_delet
 from lethe.broker.core.replica import Replica, ReplicaState
 from lethe.broker.core.roles import end_role
 from lethe.broker.core.stages import Deletion, StopReplicaStage
-from lethe.broker.core.state import AgentState
+from lethe.broker.core.state import AgentState, Tombstone
 from lethe.broker.core.storage import fail_log_dir, keep_stray, owe_removal
 from lethe.protocol.kafka.control import (
     StopReplicaPartition,
     StopReplicaRequest,
     StopReplicaResponse,
-    StopReplicaTopic,
     TopicError,
 )
 from lethe.protocol.kafka.directory_names import deletion_name, partition_problem, stray_name
@@ -72,11 +71,13 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest, broker_epo
     deletions: list[Deletion] = []
     asked: dict[str, None] = {}
     for topic in request.topics:
+        tombstone = state.current_tombstone(topic.topic, broker_epoch, request.controller_epoch)
         for partition in topic.partitions:
             topic_partition = TopicPartition(topic.topic, partition.partition)
             if topic_partition in errors:
                 continue
-            prefer_remembered(state, topic_partition, state.incarnations.get(topic.topic))
+            meant = _meant(state, topic_partition, partition, tombstone)
+            prefer_meant(state, topic_partition, meant)
             replica = state.replicas.get(topic_partition)
             if replica is None and (problem := partition_problem(topic_partition)):
                 effects.append(record_problem(state, "STOP_REPLICA", topic_partition, problem))
@@ -94,10 +95,9 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest, broker_epo
             end_role(state, topic_partition)
             if not partition.delete:
                 continue
-            tombstone = state.current_tombstone(topic.topic, broker_epoch, request.controller_epoch)
             is_named = partition.leader_epoch != EPOCH_DURING_DELETE or tombstone is not None
             pays_debt = partition.leader_epoch == NO_LEADER_EPOCH
-            for deletion in _deletions(state, topic_partition, errors, is_named=is_named, pays_debt=pays_debt):
+            for deletion in _deletions(state, topic_partition, meant, errors, is_named=is_named, pays_debt=pays_debt):
                 deletions.append(deletion)
                 if deletion.verdict is StopVerdict.ASK:
                     asked[topic.topic] = None
@@ -116,7 +116,7 @@ def resume_with_topic_ids(
     by_topic = dict(zip(stage.asked, answers, strict=True))
     for topic, answer in by_topic.items():
         if not isinstance(answer, TopicAbsence | TopicIdUnavailable):
-            state.incarnations[topic] = answer
+            state.incarnations.name_topic(topic, answer)
     errors = dict(stage.errors)
     deletions: list[Deletion] = []
     for deletion in stage.deletions:
@@ -145,7 +145,7 @@ def resume_after_disk(
     effects: list[Effect] = []
     errors = dict(stage.errors)
     touched: dict[str, None] = {}
-    meant = {topic.topic: _target_incarnation(state, topic, stage) for topic in stage.request.topics}
+    meant = dict(_meant_in(state, stage))
     deleted: dict[TopicPartition, TopicId | None] = {}
     for operation, outcome in zip(stage.operations, outcomes, strict=True):
         if outcome.error is not None and outcome.log_dir_failed:
@@ -179,6 +179,7 @@ def resume_after_disk(
 def _deletions(
     state: AgentState,
     topic_partition: TopicPartition,
+    meant: TopicId | None,
     errors: dict[TopicPartition, int],
     *,
     is_named: bool,
@@ -187,20 +188,19 @@ def _deletions(
     """One deletion for each directory of the partition; a failed log directory may hold one of the deleted topic.
 
     `is_named`: the incarnation that the request means has been named. Where this registration has not taken in the
-    tombstone, the remembered one may be an earlier one. `pays_debt`: the request is about the topic that a compare has
-    opened."""
-    remembered = state.incarnations.get(topic_partition.topic)
+    tombstone, it is the remembered one, which may be an earlier one. `pays_debt`: the request is about the topic that a
+    compare has opened."""
     every = candidates(state, topic_partition)
     opened = every[0].topic_id if every[0].state is ReplicaState.HOSTED else None
     for each in every:
         if pays_debt and is_other_incarnation(each, opened):
             continue
         if each.state is not ReplicaState.OFFLINE and each.log_dir is not None:
-            verdict = judge_deletion(each, remembered)
-            if verdict is StopVerdict.DELETE and remembered is not None and not is_named:
+            verdict = judge_deletion(each, meant)
+            if verdict is StopVerdict.DELETE and meant is not None and not is_named:
                 verdict = StopVerdict.ASK
             yield Deletion(topic_partition, each.log_dir, verdict)
-        elif not is_other_incarnation(each, remembered):
+        elif not is_other_incarnation(each, meant):
             errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -210,13 +210,21 @@ def _candidate(state: AgentState, deletion: Deletion) -> Replica:
     return next(each for each in every if each.log_dir == deletion.log_dir)
 
 
-def _target_incarnation(state: AgentState, topic: StopReplicaTopic, stage: StopReplicaStage) -> TopicId | None:
-    """The incarnation to stop, if known: for a deleted topic that of the preceding tombstone."""
-    current = state.incarnations.get(topic.topic)
-    if all(partition.leader_epoch != EPOCH_DURING_DELETE for partition in topic.partitions):
-        return current
-    tombstone = state.current_tombstone(topic.topic, stage.broker_epoch, stage.request.controller_epoch)
-    return current if tombstone is None else tombstone.topic_id or current
+def _meant_in(state: AgentState, stage: StopReplicaStage) -> Iterator[tuple[TopicPartition, TopicId | None]]:
+    for topic in stage.request.topics:
+        tombstone = state.current_tombstone(topic.topic, stage.broker_epoch, stage.request.controller_epoch)
+        for partition in topic.partitions:
+            topic_partition = TopicPartition(topic.topic, partition.partition)
+            yield topic_partition, _meant(state, topic_partition, partition, tombstone)
+
+
+def _meant(
+    state: AgentState, topic_partition: TopicPartition, partition: StopReplicaPartition, tombstone: Tombstone | None
+) -> TopicId | None:
+    """The incarnation to stop, if known: for a deleted topic that of its current tombstone, else the remembered one."""
+    if partition.leader_epoch == EPOCH_DURING_DELETE and tombstone is not None and tombstone.topic_id is not None:
+        return tombstone.topic_id
+    return state.incarnations.of(topic_partition)
 
 
 def _epoch_verdict(replica: Replica | None, partition: StopReplicaPartition) -> ErrorCode:
@@ -236,7 +244,7 @@ def _targets_other_incarnation(
 ) -> bool:
     """Whether the request deletes the topic but the tombstone named another incarnation than the one hosted here."""
     tombstone = state.tombstoned.get(topic_partition.topic)
-    current = state.incarnations.get(topic_partition.topic)
+    current = state.incarnations.of(topic_partition)
     return (
         partition.leader_epoch == EPOCH_DURING_DELETE
         and replica.state is ReplicaState.HOSTED

@@ -285,7 +285,7 @@ def test_a_topic_whose_replica_is_there_twice_can_be_deleted() -> None:
     driver.update(tombstone(topic_id=X))
     assert stopped(driver, stop()) == ErrorCode.NONE
     assert where(driver, X) == ["delete", "delete"]
-    assert (driver.state.replicas, driver.state.duplicates, driver.state.incarnations) == ({}, {}, {})
+    assert (driver.state.replicas, driver.state.duplicates, driver.state.incarnations.of_topics) == ({}, {}, {})
     driver.advance(10**9)
     assert where(driver, X) == []
 

@@ -25,10 +25,12 @@ from lethe.broker.core.state import MAX_TOMBSTONES
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.control import (
     Addressed,
+    LeaderAndIsrRequest,
     StopReplicaPartition,
     StopReplicaRequest,
     StopReplicaResponse,
     StopReplicaTopic,
+    UpdateMetadataRequest,
 )
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import (
@@ -162,7 +164,7 @@ def test_the_tombstone_does_not_make_us_forget_whose_replica_it_was() -> None:
     assert only_error(driver.stop(stop())) == ErrorCode.NONE
     assert isinstance(driver.disk.performed[0], RenameForDeletion)
     assert driver.asked == []
-    assert driver.state.incarnations == {}, "and once it is gone, we do"
+    assert driver.state.incarnations.of_topics == {}, "and once it is gone, we do"
 
 
 def test_an_order_that_outlived_its_connection_does_not_delete_the_topic_made_anew() -> None:
@@ -187,6 +189,47 @@ def test_a_tombstone_without_an_id_lets_every_deletion_through() -> None:
     driver.leader_and_isr(become(topic_id=X, leader_epoch=1))
     driver.update(tombstone(topic_id=None))
     assert only_error(driver.stop(stop())) == ErrorCode.NONE
+
+
+def announced() -> Driver:
+    driver = Driver()
+    driver.leader_and_isr(become(topic_id=Y, is_new=True))
+    driver.update(metadata(topic_id=Y))
+    return driver
+
+
+def compared(driver: Driver, partition: int) -> int:
+    """The answer about a debt of X, an earlier topic of the name."""
+    return driver.leader_and_isr(become(topic_id=X, partitions=(partition,), leader=-1)).rows[0].error
+
+
+def test_the_debt_of_another_partition_does_not_say_whose_replica_is_stopped() -> None:
+    driver = announced()
+    assert compared(driver, 1) == ErrorCode.NONE
+    assert only_error(driver.stop(stop(leader_epoch=0))) == ErrorCode.NONE
+    assert [name.rpartition("-")[2] for name in names(driver)] == ["delete"]
+
+
+@pytest.mark.parametrize("partition, answer", [(0, ErrorCode.INCONSISTENT_TOPIC_ID), (1, ErrorCode.NONE)])
+def test_a_deletion_means_its_tombstone_whatever_debt_is_paid_after_it(partition: int, answer: ErrorCode) -> None:
+    driver = announced()
+    driver.update(tombstone(topic_id=Y))
+    assert compared(driver, partition) == answer
+    assert only_error(driver.stop(stop())) == ErrorCode.NONE
+    assert [name.rpartition("-")[2] for name in names(driver)] == ["delete"]
+    assert driver.asked == []
+
+
+@pytest.mark.parametrize("named", [become(topic_id=Y), metadata(topic_id=Y)])
+def test_a_replica_of_an_incarnation_before_the_one_named_for_it_is_set_aside(
+    named: LeaderAndIsrRequest | UpdateMetadataRequest,
+) -> None:
+    driver = Driver()
+    driver.leader_and_isr(become(topic_id=X, is_new=True))
+    driver.update(metadata(topic_id=X))
+    driver.send(named)
+    assert only_error(driver.stop(stop(leader_epoch=0))) == ErrorCode.NONE
+    assert [name.rpartition("-")[2] for name in names(driver)] == ["stray"]
 
 
 @pytest.mark.parametrize(
@@ -379,7 +422,7 @@ def test_a_repeated_deletion_is_recorded_with_the_id_of_the_tombstone() -> None:
     driver.update(tombstone())
     driver.stop(stop(leader_epoch=-2))
     driver.stop(stop(leader_epoch=-2))
-    assert "t" not in driver.state.incarnations
+    assert "t" not in driver.state.incarnations.of_topics
     assert acks(driver) == [(topic_id_to_text(X), "NONE")] * 2
 
 
