@@ -301,21 +301,22 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None, 
         raise ValueError(f"{name} is not by days: leave --from and --to out")
     about = None if topic is None else of_topic(table, topic)
     reader = LakeReader(lake)
-    columns = _sort_columns(table.key, table.schema.names)
+    names = [name for name in table.schema.names if name not in table.repeated]
+    columns = _sort_columns(table.key, names)
     order = [SortKey(column, column == "day" and topic is None) for column in columns]
     best, total = None, 0
-    for batch in reader.batches(table, table.schema.names, and_filters(wanted.filter(), about)):
+    for batch in reader.batches(table, names, and_filters(wanted.filter(), about)):
         total += batch.num_rows
         best = first_rows(batch if best is None else pa.concat_tables([best, batch]), order, limit)
     rows = [] if best is None else best.to_pylist()
-    cells = tuple(tuple(_text(row[column]) for column in table.schema.names) for row in rows)
+    cells = tuple(tuple(_text(row[column]) for column in names) for row in rows)
     data: JsonValue = {
         "table": name,
         "total": total,
         "rows": [{column: plain(value) for column, value in row.items()} for row in rows],
     }
     line = f"{name}: {len(rows):,} of {counted(total, 'row')}"
-    return Answer(data, (line,), (Table(tuple(table.schema.names), cells),) if rows else ())
+    return Answer(data, (line,), (Table(tuple(names), cells),) if rows else ())
 
 
 def list_tables(lake: str | None) -> Answer:

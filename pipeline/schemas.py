@@ -54,6 +54,23 @@ _SURVEY: Final = (
 
 # --- bronze -------------------------------------------------------------------------------------------------------
 
+ON_BROKERS: Final = StructType([StructField("brokers", STRING), StructField("partitions", STRING)])
+SAID: Final = StructType(
+    [
+        *(StructField(name, STRING) for name in ("topic", "topic_id", "what", "why", "phase", "held_by", "partitions")),
+        StructField("partition_count", INTEGER),
+        StructField("replica_count", INTEGER),
+        StructField("replicas", ArrayType(ON_BROKERS, containsNull=True)),
+        *(StructField(name, STRING) for name in ("machine", "before", "after", "result", "error", "reason")),
+        *(StructField(name, INTEGER) for name in ("broker", "epoch", "taken_from")),
+        *(StructField(name, LONG) for name in ("created_zxid", "size_bytes", "directories", "files")),
+        *(StructField(name, LONG) for name in ("marked_at_ms", "owed_since_ms", "until_ms")),
+        *(StructField(name, LONG) for name in ("tenure_ms", "loading_ms")),
+    ]
+)
+"""Keys of a record's data, with the names of docs/journal.md. A deletion phase has numbers of partitions and replicas;
+in other records `partitions` are ranges, and `replicas` are ranges of partitions by ranges of brokers."""
+FLAW: Final = StructType([StructField("rule", STRING), StructField("detail", STRING)])
 CONTROLLER_EVENTS: Final = table(
     ("source", STRING, "writer of the record: /lethe/controller/1001, /lethe/broker/1"),
     ("id", STRING, "unique for its source"),
@@ -61,6 +78,8 @@ CONTROLLER_EVENTS: Final = table(
     ("type", STRING, "type of the record, without the prefix lethe."),
     ("subject", STRING, "for example topic/orders, broker/3"),
     ("data", STRING, "the record's data, JSON"),
+    ("said", SAID, "what other tables use of the data; null where it is missing, or of another type"),
+    ("flaws", ArrayType(FLAW, containsNull=False), "violations that the record alone shows; null if there are none"),
     *_INGESTED,
     DAY,
 )

@@ -26,7 +26,7 @@ class Layer(enum.StrEnum):
 class Table:
     """`key` is unique in the table. `day_of` is the instant whose date is the partition; None for a small table that is
     replaced as a whole. Within a file, rows are in the order of `order`, so that a query for few of its values reads
-    few pages."""
+    few pages. `repeated` are columns that say what another one says, as types; people are shown the other one."""
 
     layer: Layer
     name: str
@@ -34,6 +34,7 @@ class Table:
     key: tuple[str, ...]
     day_of: str | None
     order: str | None = None
+    repeated: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -49,7 +50,13 @@ _SPAN: Final = ("topic", "topic_id", "span")
 _SURVEYED: Final = "taken_at"
 
 CONTROLLER_EVENTS: Final = Table(
-    Layer.BRONZE, "controller_events", schemas.CONTROLLER_EVENTS, ("source", "id"), "time", order="type"
+    Layer.BRONZE,
+    "controller_events",
+    schemas.CONTROLLER_EVENTS,
+    ("source", "id"),
+    "time",
+    order="type",
+    repeated=("said",),
 )
 SURVEYS: Final = Table(Layer.BRONZE, "surveys", schemas.SURVEYS, ("survey_id",), _SURVEYED)
 ZNODE_SNAPSHOT: Final = Table(

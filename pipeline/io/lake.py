@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
@@ -46,6 +47,8 @@ ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
 """A task reads whole row groups: a file of one would be read by one core."""
 SHOWN_NAMES: Final = 5
 _SOURCE_FILE: Final = "_source_file"
+_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+"""Of a partition whose column is null."""
 EMPTY_PARTITION_FILE: Final = "_EMPTY"
 """A file in a partition that is kept although it has no rows. Readers skip names that begin with an underscore."""
 
@@ -72,6 +75,37 @@ class StagedRows:
             return empty(self._spark, self._table.schema)
         frame = self._spark.read.schema(self._table.schema).parquet(escape_glob(self._path))
         return frame.select(*self._table.schema.names)
+
+    def read_placed(self) -> DataFrame:
+        """Return the rows, with `file` and `place`: where each is staged."""
+        return self._placed([self._path])
+
+    def _placed(self, paths: Collection[str]) -> DataFrame:
+        frame = self._spark.read.schema(self._table.schema).option("basePath", self._path)
+        found = frame.parquet(*map(escape_glob, paths))
+        place = (F.col("_metadata.file_name").alias("file"), F.col("_metadata.row_index").alias("place"))
+        return found.select(*self._table.schema.names, *place)
+
+    def drop(self, placed: DataFrame) -> dict[datetime.date, int]:
+        """Drop these rows of `read_placed`, and return their number by day. Only their files are written again."""
+        dropped = placed.select(DAY, "file", "place").persist()
+        try:
+            counted = dropped.groupBy(DAY, "file").count().collect()
+            files = [f"{self._path}/{DAY}={row[DAY]}/{row['file']}" for row in counted]
+            if files:
+                others = self._placed(files).join(dropped, [DAY, "file", "place"], "left_anti").drop("file", "place")
+                _write(others, self._staging, self._path, [DAY], self._table.order)
+            for file in files:
+                self._files.remove(file)
+            for day in {row[DAY] for row in counted}:
+                if not self._files.list_directory(f"{self._path}/{DAY}={day}"):
+                    self._files.remove(f"{self._path}/{DAY}={day}")
+        finally:
+            dropped.unpersist()
+        found: Counter[datetime.date] = Counter()
+        for row in counted:
+            found[row[DAY]] += row["count"]
+        return found
 
     def has_quarantined(self) -> bool:
         """Return True if rows were staged with `kept` false."""
@@ -187,17 +221,29 @@ class Lake(LakeState[FileSystem]):
         self._cluster_id = cluster_id
         self._write_identity()
 
-    def stage(self, table: Table, frame: DataFrame) -> StagedRows:
+    def stage(
+        self, table: Table, frame: DataFrame, decide: Callable[[DataFrame], DataFrame] | None = None
+    ) -> StagedRows:
         """Write rows for a table to the staging area: they can be read, then committed or discarded.
 
-        If the frame has the further column `kept`, rows with `kept` false are staged apart and are never added.
+        If the frame has the further column `kept`, rows with `kept` false are staged apart and are never added. Rows
+        with `kept` null, if there are any, are replaced by what `decide` makes of them, with `kept`.
         """
         if KEPT_COLUMN not in frame.columns:
             staging, path = self._stage(table, frame)
             return StagedRows(self._spark, self._files, table, staging, path)
         staging, path = self._new_staging(table)
-        rows = with_table_columns(table, frame.drop(KEPT_COLUMN)).columns
-        _write(frame.select(*rows, KEPT_COLUMN), staging, path, [KEPT_COLUMN, DAY], table.order)
+
+        def write(rows: DataFrame) -> None:
+            columns = with_table_columns(table, rows.drop(KEPT_COLUMN)).columns
+            _write(rows.select(*columns, KEPT_COLUMN), staging, path, [KEPT_COLUMN, DAY], table.order)
+
+        write(frame)
+        undecided = f"{path}/{KEPT_COLUMN}={_NO_VALUE}"
+        if decide is not None and self._files.exists(undecided):
+            rows = self._spark.read.schema(table.schema).parquet(escape_glob(undecided))
+            # They are few, in as many files as the first query had tasks.
+            write(decide(rows.coalesce(self._spark.sparkContext.defaultParallelism)))
         return StagedRows(self._spark, self._files, table, staging, f"{path}/{KEPT_COLUMN}=true")
 
     def append(self, table: Table, frame: DataFrame) -> None:
@@ -255,7 +301,7 @@ class Lake(LakeState[FileSystem]):
     def _stage(self, table: Table, frame: DataFrame) -> tuple[Staging, str]:
         staging, path = self._new_staging(table)
         _write(with_table_columns(table, frame), staging, path, [DAY] if table.is_partitioned else [], table.order)
-        if self._files.exists(f"{path}/{DAY}=__HIVE_DEFAULT_PARTITION__"):
+        if self._files.exists(f"{path}/{DAY}={_NO_VALUE}"):
             staging.discard()
             raise ValueError(f"rows for {table.name} without a day")
         return staging, path
@@ -305,7 +351,7 @@ def _write(frame: DataFrame, staging: Staging, path: str, partitions: list[str],
         # Spark sorts by the partitions anyway.
         frame = frame.sortWithinPartitions(*partitions, order)
     options = {"maxRecordsPerFile": ROWS_PER_FILE, "parquet.block.size": ROW_GROUP_BYTES}
-    writer = frame.write.mode("overwrite").options(**options)
+    writer = frame.write.mode("append").options(**options)
     try:
         (writer.partitionBy(*partitions) if partitions else writer).parquet(path)
     except (PySparkException, Py4JJavaError) as error:

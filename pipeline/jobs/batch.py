@@ -24,6 +24,7 @@ from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.io.surveys import require_surveys
 from lethe.pipeline.jobs.ingest import JournalIngest, ingest_journal
 from lethe.pipeline.jobs.ingest_surveys import counts_of_known_surveys, ingest_surveys
+from lethe.pipeline.jobs.records import judge_anew
 from lethe.pipeline.jobs.refresh import refresh
 from lethe.pipeline.jobs.refresh_audit import refresh_audit, unaudited_days, verdict
 from lethe.pipeline.jobs.refresh_gold import apply_rule_changes
@@ -61,6 +62,7 @@ def run(
     require_surveys(spark, surveys)
     with lake.writer(batch_id, wait_s, lambda who: stage(f"waiting: {who}")):
         now = clock()
+        judge_anew(lake, begin)
         ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
         rules = apply_rule_changes(lake, rule_changes, now)
         noted = read_known(lake)

@@ -26,6 +26,7 @@ from lethe.pipeline.io.journal import COMPRESSED_ENDING, find_damaged_file, read
 from lethe.pipeline.io.known_inputs import KnownFile, is_known
 from lethe.pipeline.io.lake import Lake, StagedRows
 from lethe.pipeline.io.local_files import file_identity
+from lethe.pipeline.jobs.records import stage_lines
 from lethe.pipeline.jobs.report import DayRange, IngestCounts
 from lethe.pipeline.literals import day_value
 from lethe.pipeline.tables import CONTROLLER_EVENTS, QUARANTINE
@@ -84,10 +85,7 @@ def ingest_journal(
         if had_late and late_before is not None:
             late = late_before.select(F.col("line").alias("value"), F.col("_source_file").alias("file"))
             lines = lines.unionByName(late)
-        rows = bronze_events.with_staging_columns(
-            bronze_events.parse(lines), ingested_at=ingested_at, batch_id=batch_id
-        )
-        return lake.stage(CONTROLLER_EVENTS, rows.where(within(days)))
+        return stage_lines(lake, lines, ingested_at=ingested_at, batch_id=batch_id, where=within(days))
 
     staged = _stage_around_damage(stage, unread, damaged)
     had = lake.days(CONTROLLER_EVENTS)
@@ -237,21 +235,16 @@ def add_new_records(
     `by_day`: the number of staged rows, where it is known."""
     bronze = lake.read(CONTROLLER_EVENTS, staged.days())
     by_day = staged.rows_by_day() if by_day is None else by_day
-    read = sum(by_day.values())
+    new = Counter(by_day)
     doubled = _doubled_keys(staged.read(), bronze).persist()
     try:
-        if not doubled.count():
-            add_to_change(staged)
-            staged.commit()
-            return AddedCounts(read, read, _count_late(by_day, had))
-        picked = lake.stage(CONTROLLER_EVENTS, _new_rows(staged.read(), bronze, doubled))
-        by_day = picked.rows_by_day()
+        if doubled.count():
+            new.subtract(staged.drop(_known_rows(staged.read_placed(), bronze, doubled)))
     finally:
         doubled.unpersist()
-    add_to_change(picked)
-    picked.commit()
-    staged.discard()
-    return AddedCounts(read, sum(by_day.values()), _count_late(by_day, had))
+    add_to_change(staged)
+    staged.commit()
+    return AddedCounts(sum(by_day.values()), sum(new.values()), _count_late(new, had))
 
 
 def _doubled_keys(staged: DataFrame, bronze: DataFrame) -> DataFrame:
@@ -260,15 +253,15 @@ def _doubled_keys(staged: DataFrame, bronze: DataFrame) -> DataFrame:
     return keys.groupBy("key").count().where("count > 1").select("key")
 
 
-def _new_rows(staged: DataFrame, bronze: DataFrame, doubled: DataFrame) -> DataFrame:
-    """Return the staged rows that bronze does not have, each once. Only rows with a doubled key are compared."""
-    hashed = staged.withColumn("key", _hash())
-    single = hashed.join(doubled, "key", "left_anti").drop("key")
+def _known_rows(placed: DataFrame, bronze: DataFrame, doubled: DataFrame) -> DataFrame:
+    """Return the staged rows that bronze has, and all but the first of those with one key. Only rows with a doubled key
+    are compared."""
     once = Window.partitionBy(*KEY).orderBy("time", "_source_file", "type", "subject", "data")
-    several = hashed.join(doubled, "key", "left_semi").withColumn("copy", F.row_number().over(once))
-    had = bronze.select(*KEY, _hash()).join(doubled, "key", "left_semi").select(*KEY)
-    first = several.where("copy = 1").drop("copy", "key").join(had, list(KEY), "left_anti")
-    return single.unionByName(first)
+    had = (
+        bronze.select(*KEY, _hash()).join(doubled, "key", "left_semi").select(*KEY, F.lit(True).alias("had")).distinct()
+    )
+    several = placed.withColumn("key", _hash()).join(doubled, "key", "left_semi")
+    return several.withColumn("copy", F.row_number().over(once)).join(had, list(KEY), "left").where("copy > 1 or had")
 
 
 def _hash() -> Column:

@@ -27,6 +27,7 @@ from lethe.pipeline.io.stream_commits import StreamCommitLog
 from lethe.pipeline.io.tailing import survey_fingerprint
 from lethe.pipeline.jobs.ingest import add_new_records
 from lethe.pipeline.jobs.ingest_surveys import ingest_surveys
+from lethe.pipeline.jobs.records import judge_anew, stage_lines
 from lethe.pipeline.jobs.refresh import refresh
 from lethe.pipeline.jobs.refresh_gold import apply_rule_changes, refresh_stuck
 from lethe.pipeline.jobs.report import DayRange, RefreshScope
@@ -96,6 +97,7 @@ class MicroBatchRunner:
                     f"{batch}: "
                     "it is of another lake, or this one was made anew; remove the checkpoint to read everything again"
                 )
+            judge_anew(self.lake, _ignore_stage)
             owed_before, rules = self.lake.pending_days(), self._rules(now)
             watermark = _instant_of_ms(
                 commits.begin(batch, _watermark_ms(newest_line_time(self.lake), now, self.delay))
@@ -131,11 +133,12 @@ class MicroBatchRunner:
         name: str,
     ) -> LineCounts:
         lake = self.lake
-        parsed = bronze_events.parse_ranges(lines)
-        if watermark is not None:
-            parsed = bronze_events.quarantine_late(parsed, F.lit(watermark.isoformat()).cast("timestamp"))
-        staged = lake.stage(
-            CONTROLLER_EVENTS, bronze_events.with_staging_columns(parsed, ingested_at=ingested_at, batch_id=name)
+        staged = stage_lines(
+            lake,
+            bronze_events.lines_of_ranges(lines),
+            ingested_at=ingested_at,
+            batch_id=name,
+            watermark=None if watermark is None else F.lit(watermark.isoformat()).cast("timestamp"),
         )
         lake.add_pending_days(staged.days())
         aside = _count_by_type(staged.quarantined()) if staged.has_quarantined() else {}

@@ -101,9 +101,11 @@ def refresh_stuck(lake: Lake, now: datetime.datetime, rules: GoldRules) -> Stuck
     still_open = lake.read(tables.DELETION_SPANS).where(F.col("outcome") == OPEN)
     days = [row["day"] for row in still_open.select("day").distinct().collect()]
     surveyed = SurveyTables(lake.read(tables.SURVEYS), lake.read(tables.ZNODE_SNAPSHOT), lake.read(tables.LEFTOVERS))
+    # Few deletions are open on a day: the replicas of the others are dropped before they are grouped.
+    replicas = lake.read(tables.REPLICA_DELETIONS, days).join(still_open.select("topic"), "topic", "left_semi")
     waiting = stuck_now(
         still_open,
-        lake.read(tables.REPLICA_DELETIONS, days),
+        replicas,
         lake.read(tables.CONTROLLER_TENURES),
         now=now,
         threshold_ms=None,

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from lethe.protocol.clocks import CLOCK_SKEW_MS
 from lethe.protocol.journal import EventRecordType
@@ -32,14 +32,6 @@ RARE_TYPES: Final = (
 LASTING_TYPES: Final = (EventRecordType.ELECTION, EventRecordType.GAP)
 """Records of these types affect later days too."""
 _GAP: Final = StructType([StructField("first", StringType()), StructField("last", StringType())])
-_UNHOSTED: Final = StructType(
-    [
-        StructField("topic_id", StringType()),
-        StructField("broker", IntegerType()),
-        StructField("partitions", StringType()),
-        StructField("why", StringType()),
-    ]
-)
 MAX_RECORD_NUMBER: Final = 2**53
 CLOCK_SKEW_S: Final = CLOCK_SKEW_MS // 1000
 """Maximum difference of two machines' clocks, or step back of one, before a rule reports a wrong order."""
@@ -69,7 +61,7 @@ class SharedFrames(NamedTuple):
 
     rare: DataFrame
     """Records of RARE_TYPES, those about replicas that no broker holds, and the first record of each run: `source, run,
-    seq, id, time, type, subject, data`; of LASTING_TYPES those of all days."""
+    seq, id, time, type, subject, said`, and `data` of RARE_TYPES alone; of LASTING_TYPES those of all days."""
     freed: DataFrame
     """Freed bytes that differ from what surveys saw: see `surveys`."""
 
@@ -95,14 +87,9 @@ def records_of_type(
 ) -> DataFrame:
     """Return the records of one type by one kind of writer: `source, run, seq, id, time, subject` and the data's
     fields."""
-    return parsed_records(events.where(F.col("type") == kind.value), data, writer)
-
-
-def parsed_records(events: DataFrame, data: StructType, writer: str = "controller") -> DataFrame:
-    """Return these records by one kind of writer, as `records_of_type` does."""
     parsed = F.from_json("data", data)
     return (
-        events.where(F.col("source").startswith(f"/lethe/{writer}/"))
+        events.where((F.col("type") == kind.value) & F.col("source").startswith(f"/lethe/{writer}/"))
         .select("source", run().alias("run"), number().alias("seq"), "id", "time", "subject", parsed.alias("data"))
         .select("source", "run", "seq", "id", "time", "subject", "data.*")
     )
@@ -141,17 +128,22 @@ def explains_missing(first: Column, last: Column, since: Column, until: Column) 
 def unhosted_replicas(rare: DataFrame) -> DataFrame:
     """Return replicas that no broker holds, by controllers' records, so that no broker was asked to delete them:
     `source, run, seq, time, topic, topic_id, broker, partitions`."""
-    said = rare_records_of_type(rare, EventRecordType.ACK, _UNHOSTED).where(F.col("why").isNotNull())
-    return said.select("source", "run", "seq", "time", topic().alias("topic"), "topic_id", "broker", "partitions")
+    said = (F.col(f"said.{name}") for name in ("topic_id", "broker", "partitions"))
+    return rare.where(is_unhosted()).select("source", "run", "seq", "time", topic().alias("topic"), *said)
 
 
 def rare_records(evidence: Evidence) -> DataFrame:
     """Return the frame `SharedFrames.rare`."""
-    is_rare = F.col("type").isin(*(kind.value for kind in RARE_TYPES)) | F.col("id").endswith("-1")
-    lines = evidence.controller_events.where(is_rare | is_unhosted())
+    lines = evidence.controller_events
+    is_rare = F.col("type").isin(*(kind.value for kind in RARE_TYPES))
+    # Apart, so that only of the rare ones the data is read.
+    others = lines.where(~is_rare & (F.col("id").endswith("-1") | is_unhosted()))
+    found = lines.where(is_rare).unionByName(others.withColumn("data", F.lit(None).cast("string")))
     if evidence.distant_records is not None:
-        lines = lines.unionByName(evidence.distant_records)
-    return lines.select("source", run().alias("run"), number().alias("seq"), "id", "time", "type", "subject", "data")
+        found = found.unionByName(evidence.distant_records)
+    return found.select(
+        "source", run().alias("run"), number().alias("seq"), "id", "time", "type", "subject", "said", "data"
+    )
 
 
 def is_lasting() -> Column:
@@ -160,8 +152,8 @@ def is_lasting() -> Column:
 
 
 def is_unhosted() -> Column:
-    """Return whether a record is about replicas that no broker holds."""
-    return (F.col("type") == EventRecordType.ACK.value) & F.col("data").contains('"why"')
+    """Return whether a record is about replicas that no broker holds; never null."""
+    return (F.col("type") == EventRecordType.ACK.value) & F.col("said.why").isNotNull()
 
 
 def is_next_day(day: Column, before: Column) -> Column:

@@ -51,10 +51,19 @@ _KINDS: Final = {
 _RANGES: Final = r"(\d+(-\d+)?(,\d+(-\d+)?)*)?"
 _BY_BROKERS: Final = rf'"{_RANGES}": ?"{_RANGES}"'
 _TIME: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)"
-_TEXT: Final = r'"[^"\\\x00-\x1f]*"'
+_LETTERS: Final = r'[^"\\\x00-\x1f]*+'
+_TEXT: Final = f'"{_LETTERS}"'
 _NATURAL: Final = r"(?:0|[1-9]\d{0,17})"
 _SOME_RANGES: Final = r'"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*"'
 _SOME_REPLICAS: Final = rf"{_SOME_RANGES}: ?{_SOME_RANGES}"
+MAX_USUAL_BYTES: Final = 4_096
+"""Longer data is left to its types: Java's expressions recurse with every key."""
+
+
+def _object_of(entry: str) -> str:
+    return rf"\{{{entry}(?:, ?{entry})*\}}"
+
+
 _USUAL: Final = {
     KeyKind.TEXT: _TEXT,
     KeyKind.TEXT_OR_NULL: f"(?:{_TEXT}|null)",
@@ -63,17 +72,23 @@ _USUAL: Final = {
     KeyKind.NUMBER: rf"{_NATURAL}(?:\.\d{{1,9}})?",
     KeyKind.BOOLEAN: "(?:true|false)",
     KeyKind.RANGES: _SOME_RANGES,
-    KeyKind.REPLICAS: rf"\{{{_SOME_REPLICAS}(?:, ?{_SOME_REPLICAS})*\}}",
+    KeyKind.REPLICAS: _object_of(_SOME_REPLICAS),
     KeyKind.TIME: r'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"',
 }
-"""Valid values as they are usually written. Objects with free keys are not among them: such a key could be taken for
-one of the form."""
+"""Valid values as they are usually written. Objects with free keys are added form by form: such a key must not be taken
+for one of the form."""
 
 
 def has_valid_form() -> Column:
     """Return whether `subject` and `data` have a form of `type`; never null."""
     # `or` would not keep Spark from parsing first what both sides need.
-    return F.when(_by_kind(_is_usual), F.lit(True)).otherwise(_has_valid_types())
+    return F.when(is_usual(), F.lit(True)).otherwise(_has_valid_types())
+
+
+def is_usual() -> Column:
+    """Return whether `data` has the keys of a form of `type` alone, each with a usual value, so that it is a JSON
+    object, and `subject` is that of the form; never null."""
+    return F.coalesce((F.octet_length("data") <= MAX_USUAL_BYTES) & _by_kind(_is_usual), F.lit(False))
 
 
 def _by_kind(matches: Callable[[Form], Column]) -> Column:
@@ -87,12 +102,15 @@ def _by_kind(matches: Callable[[Form], Column]) -> Column:
 def _is_usual(form: Form) -> Column:
     """Return whether the data has the keys of the form alone, each with a usual value."""
     required = [F.col("data").contains(f'"{key.name}":') for key in form.keys if not key.optional]
-    return reduce(and_, required, _has_subject(form) & F.col("data").rlike(usual_pattern(form)))
+    return reduce(and_, [*required, F.col("data").rlike(usual_pattern(form)), _has_subject(form)])
 
 
 def usual_pattern(form: Form) -> str:
     """Return a pattern for the whole data: keys of the form in any order, each with a usual value."""
-    key = "|".join(f'"{re.escape(key.name)}": ?{_USUAL[key.kind]}' for key in form.keys if key.kind in _USUAL)
+    names = "|".join(re.escape(key.name) for key in form.keys)
+    count = rf'"(?!(?:{names})"){_LETTERS}": ?{_NATURAL}'
+    usual = {**_USUAL, KeyKind.COUNTS: _object_of(count)}
+    key = "|".join(f'"{re.escape(key.name)}": ?{usual[key.kind]}' for key in form.keys if key.kind in usual)
     return rf"\A\{{(?:{key})(?:, ?(?:{key}))*\}}\z"
 
 

@@ -26,14 +26,19 @@ from lethe.pipeline.quality.evidence import Evidence, SharedFrames, explains_mis
 from lethe.pipeline.quality.forms import has_valid_form
 from lethe.protocol.journal import EventRecordType
 
-_STRETCH: Final = 65_536
+_STRETCH_BITS: Final = 16
+"""A range has 65,536 numbers."""
 
 
 def missing_numbers(events: DataFrame) -> DataFrame:
     """Return missing numbers within runs, between records of one day or of two consecutive days: `source, run, first,
     last, since, until`. `since` and `until` are the times of the records around them."""
     numbered = events.select(
-        "source", run().alias("run"), number().alias("seq"), "time", F.floor(number() / _STRETCH).alias("stretch")
+        "source",
+        run().alias("run"),
+        number().alias("seq"),
+        "time",
+        F.shiftright(number(), _STRETCH_BITS).alias("stretch"),
     ).where(F.col("seq").isNotNull())
     stretches = numbered.groupBy("source", "run", "stretch").agg(
         F.min("seq").alias("least"),

@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lethe.pipeline.transforms.journal_records import numbers_of_one_range
 from lethe.protocol.vocabulary import MAX_PARTITIONS
 
 MOST_BROKERS: Final = 2**31 - 1
@@ -43,4 +44,5 @@ def are_valid(text: Column | str, below: int = MAX_PARTITIONS) -> Column:
 
 def numbers_in(text: Column | str) -> Column:
     """Return the numbers as an array; the text must be valid."""
-    return F.flatten(F.transform(_bounds(text), lambda each: F.sequence(each["first"], each["last"])))
+    every = F.flatten(F.transform(_bounds(text), lambda each: F.sequence(each["first"], each["last"])))
+    return numbers_of_one_range(_column(text), every)

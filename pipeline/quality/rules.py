@@ -14,6 +14,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
+from operator import and_
 from typing import Final, NamedTuple, cast
 
 from pyspark import StorageLevel
@@ -22,6 +24,7 @@ from pyspark.sql import functions as F
 
 from lethe.pipeline.quality import deletions, lines, surveys, tenures, transitions
 from lethe.pipeline.quality.evidence import CLOCK_SKEW_S, Evidence, SharedFrames, rare_records, record_name
+from lethe.pipeline.quality.forms import is_usual
 from lethe.pipeline.schemas import VIOLATIONS
 from lethe.pipeline.transforms.contract import union_of
 from lethe.protocol.vocabulary import MAX_PARTITIONS
@@ -213,26 +216,44 @@ def _violations_of(rule: Rule, evidence: Evidence, shared: SharedFrames) -> Data
     )
 
 
+def flaws() -> Column:
+    """Return what the rules on single records find in a record with `said`: the column `flaws` of CONTROLLER_EVENTS."""
+    verdicts = F.array_compact(F.array(*(_flaw(rule) for rule in RULES if rule.on_lines)))
+    return F.when(F.size(verdicts) > 0, verdicts)
+
+
+def is_flawless() -> Column:
+    """Return whether a record with `said` is usual, and the rules on single records find nothing in it; never null.
+    Nothing is parsed."""
+    others = [rule for rule in RULES if rule.on_lines and rule.find is not lines.malformed]
+    return reduce(and_, (_wrong(rule).isNull() for rule in others), is_usual())
+
+
+def _flaw(rule: Rule) -> Column:
+    wrong = _wrong(rule)
+    return F.when(wrong.isNotNull(), F.struct(F.lit(rule.name).alias("rule"), wrong.alias("detail")))
+
+
+def _wrong(rule: Rule) -> Column:
+    return cast("Callable[[], Column]", rule.find)()
+
+
 def _line_violations(rules: Sequence[Rule], events: DataFrame) -> DataFrame:
-    """Apply all rules on single records in one pass over the journal."""
-    verdicts = F.array(*(_line_violation(rule) for rule in rules))
-    return events.select("source", "id", "time", "subject", F.explode(F.array_compact(verdicts)).alias("found")).select(
-        "found.rule",
-        "found.severity",
-        "subject",
-        "time",
-        "found.detail",
-        F.array(record_name()).alias("event_ids"),
-        F.to_date("time").alias("day"),
+    """Return what was found in single records when they entered the lake."""
+    severity = F.create_map(*(F.lit(text) for rule in rules for text in (rule.name, rule.severity.value)))
+    return (
+        events.where(F.col("flaws").isNotNull())
+        .select("source", "id", "time", "subject", F.explode("flaws").alias("found"))
+        .select(
+            "found.rule",
+            severity[F.col("found.rule")].alias("severity"),
+            "subject",
+            "time",
+            "found.detail",
+            F.array(record_name()).alias("event_ids"),
+            F.to_date("time").alias("day"),
+        )
     )
-
-
-def _line_violation(rule: Rule) -> Column:
-    wrong = cast("Callable[[], Column]", rule.find)()
-    found = F.struct(
-        F.lit(rule.name).alias("rule"), F.lit(rule.severity.value).alias("severity"), wrong.alias("detail")
-    )
-    return F.when(wrong.isNotNull(), found)
 
 
 class RuleCount(NamedTuple):

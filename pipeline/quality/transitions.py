@@ -24,7 +24,6 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, MapType, StringType, StructField, StructType
 
 from lethe.controller.core.deletion_memory import KEEPING
 from lethe.controller.core.transitions import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, PartitionState, ReplicaState
@@ -34,7 +33,7 @@ from lethe.pipeline.quality.evidence import (
     explains_missing,
     gaps,
     is_next_day,
-    parsed_records,
+    number,
     run,
     topic,
     unhosted_replicas,
@@ -42,17 +41,6 @@ from lethe.pipeline.quality.evidence import (
 from lethe.pipeline.quality.ranges import MOST_BROKERS, are_valid, numbers_in
 from lethe.protocol.journal import EventRecordType
 
-_TEXT: Final = StringType()
-_DATA: Final = StructType(
-    [
-        StructField("machine", _TEXT),
-        StructField("partitions", _TEXT),
-        StructField("broker", IntegerType()),
-        StructField("replicas", MapType(_TEXT, _TEXT)),
-        StructField("before", _TEXT),
-        StructField("after", _TEXT),
-    ]
-)
 _REPLICA: Final = "replica"
 _NO_BROKER: Final = -1
 _SUSPECT: Final = ("partition", "broker", "seq", "seq_before", "time_before", "left_in")
@@ -73,37 +61,37 @@ _DELETED: Final = f"replica {ReplicaState.DELETION_SUCCESSFUL.name}"
 def transitions(events: DataFrame) -> DataFrame:
     """Return one row per record and set of partitions: `source, run, seq, id, time, topic, machine, partitions,
     brokers, before, after`. `brokers` are ranges; null for partitions."""
-    of_one_broker = F.struct(F.col("broker").cast("string").alias("key"), F.col("partitions").alias("value"))
-    on = F.coalesce(F.map_entries("replicas"), F.array(of_one_broker))
+    of_one_broker = F.struct(F.col("said.broker").cast("string").alias("brokers"), "said.partitions")
+    on = F.coalesce("said.replicas", F.array(of_one_broker))
     return (
-        parsed_records(events.where(_says_states()), _DATA)
-        .select("*", F.explode(on).alias("on"))
+        events.where(_says_states() & F.col("source").startswith("/lethe/controller/"))
+        .select("source", "id", "time", "subject", "said", F.explode(on).alias("on"))
         .select(
             "source",
-            "run",
-            "seq",
+            run().alias("run"),
+            number().alias("seq"),
             "id",
             "time",
             topic().alias("topic"),
-            _machine("machine"),
-            F.col("on.value").alias("partitions"),
-            F.col("on.key").alias("brokers"),
-            "before",
-            "after",
+            _machine(),
+            F.col("on.partitions").alias("partitions"),
+            F.col("on.brokers").alias("brokers"),
+            "said.before",
+            "said.after",
         )
     )
 
 
-def _machine(said: Column | str) -> Column:
+def _machine() -> Column:
     """Return the record's state machine: answers do not name it."""
-    return F.coalesce(said, F.lit(_REPLICA)).alias("machine")
+    return F.coalesce("said.machine", F.lit(_REPLICA)).alias("machine")
 
 
 def _says_states() -> Column:
     """Return whether a record is a transition. An answer that counts is one, if it names the states: in older journals
     a transition followed it."""
     kind = F.col("type")
-    is_answer = (kind == EventRecordType.ACK.value) & F.col("data").contains('"after"')
+    is_answer = (kind == EventRecordType.ACK.value) & F.col("said.after").isNotNull()
     return (kind == EventRecordType.TRANSITION.value) | is_answer
 
 
@@ -121,22 +109,21 @@ def legal_transitions() -> tuple[str, ...]:
 
 def illegal_transitions() -> Column:
     """Return the problem of a record with a transition that the state machines do not have; null for other records."""
-    data = F.from_json("data", _DATA)
-    machine = _machine(data["machine"])
-    said = F.concat_ws(" ", machine, data["before"], data["after"])
+    machine, said = _machine(), F.col("said")
+    step = F.concat_ws(" ", machine, said["before"], said["after"])
     told = F.format_string(
         "%s: %s to %s is no transition of a %s",
         _subject_of(
             machine,
             topic(),
-            F.coalesce(data["partitions"], F.concat_ws(",", F.map_values(data["replicas"]))),
-            F.coalesce(data["broker"].cast("string"), F.concat_ws(",", F.map_keys(data["replicas"]))),
+            F.coalesce(said["partitions"], F.concat_ws(",", said["replicas"]["partitions"])),
+            F.coalesce(said["broker"].cast("string"), F.concat_ws(",", said["replicas"]["brokers"])),
         ),
-        data["before"],
-        data["after"],
+        said["before"],
+        said["after"],
         machine,
     )
-    return F.when(_says_states() & ~said.isin(*legal_transitions()), told)
+    return F.when(_says_states() & ~step.isin(*legal_transitions()), told)
 
 
 def _subject_of(machine: Column, name: Column, partitions: Column, brokers: Column) -> Column:
@@ -159,10 +146,11 @@ def discontinuous(evidence: Evidence, shared: SharedFrames) -> DataFrame:
             run().alias("run"),
             "time",
             topic().alias("topic"),
-            F.from_json("data", _DATA).alias("data"),
+            _machine(),
+            "said.before",
+            "said.after",
             *_SUSPECT,
         )
-        .select("source", "run", "time", "topic", _machine("data.machine"), "data.before", "data.after", *_SUSPECT)
         .transform(_with_known_start, shared.rare)
         .transform(_without_gaps, shared.rare)
     )
@@ -187,6 +175,10 @@ def _suspects(events: DataFrame) -> DataFrame:
     """Return steps that do not continue the one before, gaps and restarts included: `line` and _SUSPECT."""
     states = _state_numbers()
     brokers = F.when(F.col("brokers").isNull(), F.array(F.lit(_NO_BROKER))).otherwise(numbers_in("brokers"))
+    of_history = Window.partitionBy("history")
+    # Where all lines of a history name the same range of partitions, one stands for all of them: their steps are equal.
+    first, last = F.min("partitions").over(of_history), F.max("partitions").over(of_history)
+    is_alike = (first == last) & ~first.contains(",")
     steps = (
         transitions(events)
         .where(are_valid("partitions") & (F.col("brokers").isNull() | are_valid("brokers", below=MOST_BROKERS)))
@@ -194,20 +186,24 @@ def _suspects(events: DataFrame) -> DataFrame:
         .select(
             _history().alias("history"),
             "broker",
-            F.explode(numbers_in("partitions")).alias("partition"),
+            "partitions",
             "seq",
             "time",
             F.xxhash64("source", "id").alias("line"),
             states[F.concat_ws(" ", "machine", "before")].alias("begins_in"),
             states[F.concat_ws(" ", "machine", "after")].alias("ends_in"),
         )
+        .withColumn("partition", F.when(is_alike, F.array(F.lit(None).cast("int"))).otherwise(numbers_in("partitions")))
+        .withColumn("partition", F.explode("partition"))
     )
     in_order = Window.partitionBy("history", "partition").orderBy("seq")
     before = {"seq_before": "seq", "time_before": "time", "left_in": "ends_in"}
+    every = F.when(F.col("partition").isNull(), numbers_in("partitions")).otherwise(F.array("partition"))
     return (
         steps.withColumns({name: F.lag(of).over(in_order) for name, of in before.items()})
         .where(_is_suspect())
         .where(F.col("time_before").isNull() | is_next_day(F.to_date("time"), F.to_date("time_before")))
+        .withColumn("partition", F.explode(every))
         .select("line", *_SUSPECT)
     )
 
@@ -319,12 +315,14 @@ def _restarts(evidence: Evidence, shared: SharedFrames) -> DataFrame:
 
 def impossible_ranges() -> Column:
     """Return the problem of a record with impossible partitions or brokers; null for other records."""
-    partitions, replicas = F.get_json_object("data", "$.partitions"), F.get_json_object("data", "$.replicas")
-    entries = F.map_entries(F.from_json(replicas, MapType(_TEXT, _TEXT)))
-    are_possible = F.forall(entries, lambda on: are_valid(on["key"], below=MOST_BROKERS) & are_valid(on["value"]))
+    partitions, replicas = F.col("said.partitions"), F.col("said.replicas")
+    are_possible = F.forall(
+        replicas, lambda on: are_valid(on["brokers"], below=MOST_BROKERS) & are_valid(on["partitions"])
+    )
     names_them = F.col("type").isin(
         EventRecordType.TRANSITION.value, EventRecordType.ACK.value, EventRecordType.BYTES_FREED.value
     )
     are_wrong = F.when(partitions.isNull() & replicas.isNotNull(), ~F.coalesce(are_possible, F.lit(False)))
-    told = F.format_string("partitions %s", F.substring(F.coalesce(partitions, replicas), 1, 200))
+    named = F.coalesce(partitions, F.get_json_object("data", "$.replicas"))
+    told = F.format_string("partitions %s", F.substring(named, 1, 200))
     return F.when(names_them & are_wrong.otherwise(~are_valid(partitions)), told)

@@ -33,9 +33,9 @@ def stem_of(topic: Column) -> Column:
 def affected_subjects(events: DataFrame) -> DataFrame:
     """Return (stem, broker, is_debt, is_trash): the topics and brokers of these records, each once; the other column is
     null. `is_debt`, `is_trash`: whether some are about debts, or about the trash."""
-    states = (F.col("type") == EventRecordType.TRANSITION.value) & F.col("data").contains("DELETION_")
+    states = (F.col("type") == EventRecordType.TRANSITION.value) & F.col("said.after").startswith("DELETION_")
     # Agents record their own events, controllers the events of brokers.
-    is_of_broker = (F.col("type") == EventRecordType.BROKER.value) & F.col("data").contains('"what"')
+    is_of_broker = (F.col("type") == EventRecordType.BROKER.value) & F.col("said.what").isNotNull()
     is_known = F.col("type").isin(*(kind.value for kind in _DELETIONS))
     said = events.where(is_known | states | is_refused_deletion() | is_of_broker | is_trash_record())
     broker = F.when(is_of_broker, F.substring_index("subject", "broker/", -1).try_cast("int")).alias("broker")
@@ -70,5 +70,5 @@ def other_rows(table: DataFrame, affected: DataFrame) -> DataFrame:
 
 def _topic() -> Column:
     named = F.when(F.col("subject").startswith(_TOPIC), F.substr("subject", F.lit(len(_TOPIC) + 1)))
-    freed = F.when(F.col("type") == EventRecordType.BYTES_FREED.value, F.get_json_object("data", "$.topic"))
+    freed = F.when(F.col("type") == EventRecordType.BYTES_FREED.value, F.col("said.topic"))
     return F.coalesce(freed, named)

@@ -1,11 +1,11 @@
 """Lines of the journal: event records, and quarantined lines with the reason.
 
 The result equals that of `protocol.journal.decode`, as columns. Nearly every line has the form of
-`protocol.journal.encode`: splitting it at its quotes finds every attribute, and only its data is parsed as JSON. Every
-other line is parsed as a whole, and its attributes are checked in the order of `decode`.
+`protocol.journal.encode`: one expression finds every attribute, and only its data is parsed as JSON. Every other line
+is parsed as a whole, and its attributes are checked in the order of `decode`.
 
     line                                     result
-    {"specversion":"1.0","id":...,"data":{}}  event record, by splitting
+    {"specversion":"1.0","id":...,"data":{}}  event record, by cutting
     the same with spaces or escapes           event record, by parsing
     {"specversion":"1.0","id":                quarantined: cut off
 
@@ -20,6 +20,7 @@ the last of 9999, whose UTC day a table may not have; lines with a text above 20
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -37,36 +38,35 @@ DAMAGED: Final = "a damaged file"
 """Why a compressed file was read only in part."""
 TOO_LONG: Final = "too long"
 """Why a line that may be valid is in no table: Spark's parser refuses it for its length."""
+UNDECIDED: Final = "undecided"
+"""Why a staged line is neither kept nor quarantined: it must be parsed."""
 PARSED_CHARACTERS: Final = 16_000_000
 """Characters of a line that is never refused for its length: one that cannot be parsed is no JSON. The parser takes no
 string above 20,000,000 characters."""
 RUN_INGESTS_IT: Final = ": `lethe pipeline run` ingests it"
 
 _BLANK: Final = r"\A[ \t\n\r\x0B\x0C]*\z"
-_UNESCAPED: Final = r"\A[ !#-\[\]-~]+\z"
-"""Text that JSON does not escape: printable ASCII without quote and backslash."""
 _OUTSIDE_CALENDAR: Final = r"0000|(?:0001-01-01|9999-12-31).*[+-]\d\d:\d\d\z"
 _INSTANT: Final = rf"\A(?!{_OUTSIDE_CALENDAR})\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\z"
 _HUGE_NUMBER: Final = r"[:,\[\s]-?(\d{300}|\d+(\.\d+)?[eE]\+?\d{3})"
 _TYPES: Final = tuple(kind.value for kind in EventRecordType)
 _NAMES: Final = ("id", "source", "type", "subject", "time")
-_PIECES: Final = 31
-_FORM: Final = (
-    *((0, "{"), (1, "specversion"), (2, ":"), (3, SPEC_VERSION), (4, ","), (5, "id"), (6, ":")),
-    *((8, ","), (9, "source"), (10, ":"), (12, ","), (13, "type"), (14, ":"), (16, ","), (17, "subject"), (18, ":")),
-    *((20, ","), (21, "time"), (22, ":"), (24, ","), (25, "datacontenttype"), (26, ":"), (27, "application/json")),
-    *((28, ","), (29, "data")),
+_VALUE: Final = r"([ !#-\[\]-~]+)"
+"""Text that JSON does not escape: printable ASCII without quote and backslash."""
+_WRITTEN: Final = (
+    rf'(?s)\A\{{"specversion":"{re.escape(SPEC_VERSION)}","id":"{_VALUE}","source":"{_VALUE}","type":"{_VALUE}",'
+    rf'"subject":"{_VALUE}","time":"{_VALUE}","datacontenttype":"application/json","data":(\{{.*)\}}\z'
 )
-"""A line as `encode` writes it, cut at its quotes: what stands between the values."""
-_AT: Final = {"id": 7, "source": 11, "type": 15, "subject": 19, "time": 23}
+"""A line as `encode` writes it, with the text of its data. The groups are `_PIECES`."""
+_PIECES: Final = ("id", "source", "type", "subject", "time", "data")
+_BETWEEN: Final = "\x01"
 
 
 def parse(lines: DataFrame) -> DataFrame:
     """From (value: text, file: text), one row per line, to (value, file, source, id, time, type, subject, data, reason,
     detail). `reason` and `detail` are null for an event record, and the attributes are null for any other line. Empty
     lines are left out."""
-    cut = lines.where(~F.col("value").rlike(_BLANK)).select("value", "file", *_split_at_quotes(F.col("value")))
-    fast = cut.select("value", "file", _record_of_pieces(F.col("pieces"), F.col("data")).alias("fact"))
+    fast = _cut(lines).select("value", "file", _record_of_pieces().alias("fact"))
     whole = F.when(F.col("fact").isNull(), _strict_json(F.col("value")))
     read = fast.select("value", "file", "fact", whole.alias("document"))
     judged = read.select("value", "file", "fact", F.when(F.col("fact").isNull(), _checked_document()).alias("verdict"))
@@ -81,22 +81,29 @@ def parse(lines: DataFrame) -> DataFrame:
     )
 
 
+def parse_written(lines: DataFrame) -> DataFrame:
+    """From (value, file, ...) to the same with id, source, type, subject, time and data, of which those of a line that
+    `encode` cannot have written are null. Neither the type nor the data is checked. Empty lines are left out."""
+    texts = _texts()
+    named = {**texts, "type": _kind(texts["type"]), "time": _instant(texts["time"])}
+    return _cut(lines).withColumns(named).drop("pieces")
+
+
 def with_staging_columns(parsed: DataFrame, *, ingested_at: Column, batch_id: str) -> DataFrame:
-    """Parsed lines with the columns of CONTROLLER_EVENTS and `kept`, so that one pass over the journal writes both
-    kinds: a quarantined line is in `data`, its reason in `type`, the detail in `subject`."""
+    """Parsed lines with `said` and `flaws` as rows with the columns of CONTROLLER_EVENTS and `kept`, so that one pass
+    over the journal writes both kinds: a quarantined line is in `data`, its reason in `type`, the detail in `subject`.
+    `kept` is null for UNDECIDED lines."""
     is_fact = F.col("reason").isNull()
     return parsed.select(
-        "source",
-        "id",
-        "time",
+        *(F.when(is_fact, F.col(name)).alias(name) for name in ("source", "id", "time", "said", "flaws")),
         F.when(is_fact, F.col("type")).otherwise(F.col("reason")).alias("type"),
         F.when(is_fact, F.col("subject")).otherwise(F.col("detail")).alias("subject"),
         F.when(is_fact, F.col("data")).otherwise(F.col("value")).alias("data"),
         ingested_at.alias("_ingested_at"),
         F.col("file").alias("_source_file"),
         F.lit(batch_id).alias("_batch_id"),
-        F.to_date("time").alias("day"),
-        is_fact.alias("kept"),
+        F.when(is_fact, F.to_date("time")).alias("day"),
+        F.when(is_fact | (F.col("reason") != UNDECIDED), is_fact).alias("kept"),
     )
 
 
@@ -112,18 +119,21 @@ def quarantine_late(parsed: DataFrame, watermark: Column) -> DataFrame:
     )
 
 
-def parse_ranges(lines: DataFrame) -> DataFrame:
-    """Return parsed lines of (value: bytes, file, position, lost). A row without a value reports `lost` bytes of its
-    file from `position` on, and is quarantined."""
+def lines_of_ranges(ranges: DataFrame) -> DataFrame:
+    """Return (value: text, file, lost) of (value: bytes, file, position, lost). A row without a value reports `lost`
+    bytes of its file from `position` on."""
     gone = F.format_string("bytes %d to %d", F.col("position"), F.col("position") + F.col("lost"))
     text = F.when(F.col("value").isNull(), gone).otherwise(F.col("value").cast("string"))
-    parsed = parse(lines.select(text.alias("value"), F.struct("file", "lost").alias("file")))
-    is_lost = F.col("file.lost") > 0
+    return ranges.select(text.alias("value"), "file", "lost")
+
+
+def quarantine_lost(parsed: DataFrame) -> DataFrame:
+    """Return parsed lines with `lost`, quarantined where bytes were lost."""
+    is_lost = F.col("lost") > 0
     return parsed.withColumns(
         {
             "reason": F.when(is_lost, F.lit(LOST)).otherwise(F.col("reason")),
             "detail": F.when(is_lost, F.lit("they were removed before they were read")).otherwise(F.col("detail")),
-            "file": F.col("file.file"),
         }
     )
 
@@ -173,29 +183,27 @@ def _first_characters(text: str) -> Column:
 # --- lines as they are written ------------------------------------------------------------------------------------
 
 
-def _split_at_quotes(value: Column) -> tuple[Column, Column]:
-    """Return the line's pieces between quotes, the last of them whole, and its data without the brace that ends the
-    line."""
-    pieces = F.split(value, '"', _PIECES)
-    last = F.element_at(pieces, _PIECES)
-    # Splitting may turn invalid text into valid text, so validity is checked before.
-    is_whole = (F.size(pieces) == _PIECES) & value.endswith("}") & F.is_valid_utf8(value)
-    data = F.when(is_whole & last.startswith(":{"), last.substr(F.lit(2), F.length(last) - 2))
-    return F.when(is_whole, pieces).alias("pieces"), data.alias("data")
+def _cut(lines: DataFrame) -> DataFrame:
+    """Return the lines that are not empty, with `pieces`: null for a line that `encode` cannot have written."""
+    value = F.col("value")
+    groups = _BETWEEN.join(f"${number + 1}" for number in range(len(_PIECES)))
+    # Java's text of invalid UTF-8 may be valid.
+    cut = F.when(F.is_valid_utf8(value), F.regexp_replace(value, F.lit(_WRITTEN), F.lit(groups)))
+    found = lines.where(~value.rlike(_BLANK)).withColumn("pieces", cut)
+    is_written = F.col("pieces") != value
+    return found.withColumn("pieces", F.when(is_written, F.split("pieces", _BETWEEN, len(_PIECES))))
 
 
-def _record_of_pieces(pieces: Column, data: Column) -> Column:
+def _texts() -> dict[str, Column]:
+    return {name: F.col("pieces")[place] for place, name in enumerate(_PIECES)}
+
+
+def _record_of_pieces() -> Column:
     """Return the event record of a line with exactly the usual form, else null."""
-    form = F.lit(True)
-    for number, text in _FORM:
-        form = form & (pieces[number] == text)
-    for name in ("id", "source", "subject"):
-        form = form & pieces[_AT[name]].rlike(_UNESCAPED)
-    kind = _kind(pieces[_AT["type"]])
-    time = _instant(pieces[_AT["time"]])
-    is_fact = form & kind.isin(*_TYPES) & time.isNotNull() & data.startswith("{") & _strict_json(data).isNotNull()
-    texts = {name: pieces[at] for name, at in _AT.items()}
-    return F.when(is_fact, _record(texts, kind, time, data))
+    texts = _texts()
+    kind, time = _kind(texts["type"]), _instant(texts["time"])
+    is_fact = kind.isin(*_TYPES) & time.isNotNull() & _strict_json(texts["data"]).isNotNull()
+    return F.when(is_fact, _record(texts, kind, time, texts["data"]))
 
 
 # --- all other lines ----------------------------------------------------------------------------------------------

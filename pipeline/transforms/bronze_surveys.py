@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from lethe.pipeline.transforms.bronze_events import MAX_QUARANTINED_CHARACTERS
 from lethe.pipeline.transforms.contract import to_schema
-from lethe.pipeline.transforms.journal_records import MAX_BYTES
+from lethe.pipeline.transforms.said import MAX_BYTES
 from lethe.protocol.survey_records import DIRECTORIES, KINDS, METADATA, ZNODES, ColumnKind, SurveyFile
 
 _SIZES: Final = ("size_bytes", "segment_bytes", "files")

@@ -1,9 +1,5 @@
-"""Event records as typed columns: one frame for each kind that the tables use.
-
-Theory of operation. `data` is text. Only records of the required kinds are parsed, each once, with a schema that reads
-every value as text and is cast afterwards. A key that is missing or of another type gives null, never an error, and the
-transform that needs it drops the record. The same holds for an impossible number, so no damaged record overflows sums
-and times.
+"""Event records of each kind that the tables use, with the columns that their tables need. No JSON is parsed here: all
+of it is in `said` (`pipeline.transforms.said`).
 
 `id_key` is the topic's id, or the empty text if the record has none: older journals, clusters without ids, unreadable
 topics. Unlike null it can be a key of groups and joins. `at` is the time by the writer's clock.
@@ -11,13 +7,10 @@ topics. Unlike null it can be a key of groups and joins. `at` is the time by the
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, MapType, StringType, StructField, StructType
 
 from lethe.controller.core.deletion_memory import DELETING, PAUSED, RESUMED
 from lethe.pipeline.outcomes import REFUSED_AS
@@ -28,9 +21,6 @@ MAX_RANGE: Final = 100_000
 """Maximum size of a range of partitions or brokers; a larger one is left to the audit."""
 _RANGE: Final = r"^(\d{1,10})(?:-(\d{1,10}))?$"
 
-MAX_BYTES: Final = 2**50
-"""Maximum of one line about removed bytes; the same for files and directories."""
-MAX_DURATION_MS: Final = 100 * 366 * 86_400_000
 _FREED_NUMBERS: Final = ("directories", "size_bytes", "files")
 
 QUEUED: Final = "queued"
@@ -39,6 +29,7 @@ ASKED: Final = "asked"
 INELIGIBLE: Final = "ineligible"
 ACKED: Final = "acked"
 REFUSED: Final = "refused"
+_OF_TRASH: Final = (TRASHED, BACK, RESTORED, EXPIRED, PURGED, GAVE_WAY)
 _BY_STATE: Final = {
     "DELETION_STARTED": ASKED,
     "DELETION_INELIGIBLE": INELIGIBLE,
@@ -53,9 +44,8 @@ def phase_records(events: DataFrame) -> DataFrame:
     is_refusal = F.col("type") == "refusal"
     outcome = F.coalesce(*(F.when(F.col("said.why") == why, phase) for why, phase in REFUSED_AS.items()))
     refused_as = F.when(F.col("said.what") == DELETING, outcome)
-    lines = events.where((F.col("type") == "deletion-phase") | is_refused_deletion())
     return (
-        _parsed(lines, "phase", "topic_id", "partitions", "replicas", "held_by", "marked_at_ms", "what", "why")
+        events.where((F.col("type") == "deletion-phase") | is_refused_deletion())
         .select(
             _topic().alias("topic"),
             _id_key(),
@@ -65,8 +55,8 @@ def phase_records(events: DataFrame) -> DataFrame:
             "id",
             _number_after("source", "/lethe/controller/").alias("controller"),
             F.when(is_refusal, refused_as).otherwise(F.col("said.phase")).alias("phase"),
-            F.col("said.partitions").try_cast("int").alias("partitions"),
-            F.col("said.replicas").try_cast("int").alias("replicas"),
+            F.col("said.partition_count").alias("partitions"),
+            F.col("said.replica_count").alias("replicas"),
             F.col("said.held_by").alias("held_by"),
             _marked_at().alias("marked_at"),
             is_refusal.alias("is_refusal"),
@@ -76,34 +66,32 @@ def phase_records(events: DataFrame) -> DataFrame:
 
 
 def is_refused_deletion() -> Column:
-    """Return whether a row of CONTROLLER_EVENTS may report a refused deletion; true for few others."""
-    return (F.col("type") == "refusal") & F.col("data").contains(DELETING)
+    """Return whether a row of CONTROLLER_EVENTS reports a refused deletion."""
+    return (F.col("type") == "refusal") & F.col("said.what").eqNullSafe(DELETING)
 
 
 def replica_records(events: DataFrame) -> DataFrame:
     """Return controllers' records about the deletion of replicas, one row for each broker: topic, id_key, at, kind,
     broker, ranges, result (if REFUSED). In older journals each record is about one broker. Kinds: ASKED, INELIGIBLE,
     ACKED (counted), REFUSED (an answer that does not count)."""
-    data = F.col("data")
-    moved = (F.col("type") == "transition") & data.contains("DELETION_")
-    answered = (F.col("type") == "ack") & data.contains('"result"')
-    state = F.col("said.after")
-    result = F.col("said.result")
+    state, result = F.col("said.after"), F.col("said.result")
+    moved = (F.col("type") == "transition") & state.isin(*_BY_STATE)
+    answered = (F.col("type") == "ack") & result.isNotNull()
     by_state = F.coalesce(*(F.when(state == name, kind) for name, kind in _BY_STATE.items()))
     by_result = F.when(result == "NONE", ACKED).when(result.isNotNull(), REFUSED)
-    keys = ("topic_id", "broker", "partitions", "machine", "after", "result")
-    lines = _parsed(events.where(moved | answered), *keys, replicas=MapType(StringType(), StringType()))
-    of_one_broker = F.array(F.struct(F.col("said.broker").alias("key"), F.col("said.partitions").alias("value")))
-    by_brokers = F.coalesce(F.map_entries("said.replicas"), of_one_broker)
+    broker = F.col("said.broker").cast("string")
+    of_one_broker = F.array(F.struct(broker.alias("brokers"), F.col("said.partitions").alias("partitions")))
+    by_brokers = F.coalesce("said.replicas", of_one_broker)
     return (
-        lines.select("*", F.explode(by_brokers).alias("on"))
+        events.where(moved | answered)
+        .select("type", "time", "subject", "said", F.explode(by_brokers).alias("on"))
         .select(
             _topic().alias("topic"),
             _id_key(),
             F.col("time").alias("at"),
             F.when(F.col("type") == "ack", by_result).when(F.col("said.machine") == "replica", by_state).alias("kind"),
-            F.explode(_numbers("on.key")).alias("broker"),
-            F.col("on.value").alias("ranges"),
+            F.explode(_numbers("on.brokers")).alias("broker"),
+            F.col("on.partitions").alias("ranges"),
             F.when(result != "NONE", result).alias("result"),
         )
         .where("topic is not null and kind is not null and broker is not null and at is not null")
@@ -111,23 +99,22 @@ def replica_records(events: DataFrame) -> DataFrame:
 
 
 def possible_refusals(events: DataFrame) -> DataFrame:
-    """Return all REFUSED records and few others: most answers are dropped before parsing."""
-    return events.where((F.col("type") == "ack") & ~F.col("data").contains('"result":"NONE"'))
+    """Return all REFUSED records and few others."""
+    return events.where((F.col("type") == "ack") & (F.col("said.result") != "NONE"))
 
 
 def freed_records(events: DataFrame) -> DataFrame:
     """Return lethe.bytes-freed: broker, topic (a long one may be cut), id_key, at, day, directories, size_bytes, files,
     error."""
-    lines = events.where(F.col("type") == "bytes-freed")
     return (
-        _parsed(lines, "topic", "topic_id", "directories", "size_bytes", "files", "error")
+        events.where(F.col("type") == "bytes-freed")
         .select(
             _number_after("subject", "broker/").alias("broker"),
             F.col("said.topic").alias("topic"),
             _id_key(),
             F.col("time").alias("at"),
             F.to_date("time").alias("day"),
-            *(F.coalesce(_bounded_number(MAX_BYTES, n), F.lit(0)).alias(n) for n in _FREED_NUMBERS),
+            *(F.coalesce(F.col(f"said.{name}"), F.lit(0)).alias(name) for name in _FREED_NUMBERS),
             F.col("said.error").alias("error"),
         )
         .where("broker is not null and topic is not null and at is not null")
@@ -137,15 +124,13 @@ def freed_records(events: DataFrame) -> DataFrame:
 def debt_records(events: DataFrame) -> DataFrame:
     """Return lethe.debt: topic, id_key, broker, znode, created_zxid, at, source, seq, id, what, ranges, since,
     size_bytes, why. `znode` names the debt among those of a broker and topic: the czxid, or else when it began."""
-    lines = events.where(F.col("type") == "debt")
-    keys = ("what", "broker", "topic_id", "created_zxid", "partitions", "owed_since_ms", "size_bytes", "why")
-    zxid, since_ms = F.col("said.created_zxid").try_cast("long"), _bounded_number(MAX_DURATION_MS, "owed_since_ms")
+    zxid, since_ms = F.col("said.created_zxid"), F.col("said.owed_since_ms")
     return (
-        _parsed(lines, *keys)
+        events.where(F.col("type") == "debt")
         .select(
             _topic().alias("topic"),
             _id_key(),
-            F.col("said.broker").try_cast("int").alias("broker"),
+            F.col("said.broker").alias("broker"),
             F.coalesce(zxid, since_ms, F.lit(-1)).alias("znode"),
             zxid.alias("created_zxid"),
             F.col("time").alias("at"),
@@ -155,7 +140,7 @@ def debt_records(events: DataFrame) -> DataFrame:
             F.col("said.what").alias("what"),
             F.col("said.partitions").alias("ranges"),
             F.coalesce(F.timestamp_millis(since_ms), "time").alias("since"),
-            _bounded_number(MAX_BYTES, "size_bytes").alias("size_bytes"),
+            F.col("said.size_bytes").alias("size_bytes"),
             F.col("said.why").alias("why"),
         )
         .where("topic is not null and broker is not null and at is not null")
@@ -164,19 +149,17 @@ def debt_records(events: DataFrame) -> DataFrame:
 
 
 def is_trash_record() -> Column:
-    """Return whether a row of CONTROLLER_EVENTS may be about a topic in the trash."""
+    """Return whether a row of CONTROLLER_EVENTS is about a topic in the trash; never null."""
     is_of_topic = (F.col("type") == "event") & F.col("subject").startswith("topic/")
-    texts = (F.col("data").contains(text) for text in ("the trash", RESTORED, GAVE_WAY))
-    return is_of_topic & reduce(or_, texts)
+    return is_of_topic & F.coalesce(F.col("said.what").isin(*_OF_TRASH), F.lit(False))
 
 
 def trash_records(events: DataFrame) -> DataFrame:
     """Return lethe.event of topics in the trash, and lethe.deletion-phase where a deletion begins, with the phase as
     `what`: topic, id_key, at, source, seq, id, what, ranges, until."""
-    begins = (F.col("type") == "deletion-phase") & F.col("data").contains(f'"{QUEUED}"')
-    until = F.timestamp_millis(_bounded_number(MAX_DURATION_MS, "until_ms"))
+    begins = (F.col("type") == "deletion-phase") & (F.col("said.phase") == QUEUED)
     return (
-        _parsed(events.where(begins | is_trash_record()), "what", "phase", "topic_id", "partitions", "until_ms")
+        events.where(begins | is_trash_record())
         .select(
             _topic().alias("topic"),
             _id_key(),
@@ -184,19 +167,18 @@ def trash_records(events: DataFrame) -> DataFrame:
             "source",
             _seq().alias("seq"),
             "id",
-            F.coalesce("said.what", "said.phase").alias("what"),
+            F.when(begins, QUEUED).otherwise(F.col("said.what")).alias("what"),
             F.col("said.partitions").alias("ranges"),
-            until.alias("until"),
+            F.timestamp_millis("said.until_ms").alias("until"),
         )
         .where("topic is not null and at is not null")
-        .where(F.col("what").isin(TRASHED, BACK, RESTORED, EXPIRED, PURGED, GAVE_WAY, QUEUED))
     )
 
 
 def broker_records(events: DataFrame) -> DataFrame:
     """Return controllers' records about brokers: broker, at, what (`started`, `log directory failed`, ...)."""
     return (
-        _parsed(events.where(F.col("type") == "broker"), "what")
+        events.where(F.col("type") == "broker")
         .select(
             _number_after("subject", "broker/").alias("broker"),
             F.col("time").alias("at"),
@@ -208,27 +190,26 @@ def broker_records(events: DataFrame) -> DataFrame:
 
 def is_tenure_record() -> Column:
     """Return whether a row of CONTROLLER_EVENTS is about a tenure: elections, and deletions paused or resumed."""
-    says_pause = F.col("data").contains(PAUSED) | F.col("data").contains(RESUMED)
+    says_pause = F.coalesce(F.col("said.what").isin(PAUSED, RESUMED), F.lit(False))
     return (F.col("type") == "election") | ((F.col("type") == "event") & says_pause)
 
 
 def tenure_records(events: DataFrame) -> DataFrame:
     """Return lethe.election, and the lethe.event that deletions are PAUSED or RESUMED, which has no epoch: controller,
     epoch, at, seq, id, what, taken_from, reason, held_by, tenure_ms, loading_ms."""
-    lines = events.where(is_tenure_record())
     return (
-        _parsed(lines, "what", "epoch", "taken_from", "reason", "held_by", "tenure_ms", "loading_ms")
+        events.where(is_tenure_record())
         .select(
             _number_after("subject", "controller/").alias("controller"),
-            F.col("said.epoch").try_cast("int").alias("epoch"),
+            F.col("said.epoch").alias("epoch"),
             F.col("time").alias("at"),
             _seq().alias("seq"),
             "id",
             F.col("said.what").alias("what"),
-            F.col("said.taken_from").try_cast("int").alias("taken_from"),
+            F.col("said.taken_from").alias("taken_from"),
             F.col("said.reason").alias("reason"),
             F.col("said.held_by").alias("held_by"),
-            *(_bounded_number(MAX_DURATION_MS, name).alias(name) for name in ("tenure_ms", "loading_ms")),
+            *(F.col(f"said.{name}").alias(name) for name in ("tenure_ms", "loading_ms")),
         )
         .where("controller is not null and what is not null and at is not null")
     )
@@ -248,12 +229,6 @@ def count_of(ranges: str) -> Column:
 # --- columns ------------------------------------------------------------------------------------------------------
 
 
-def _parsed(events: DataFrame, *keys: str, **others: DataType) -> DataFrame:
-    """Return the records with `said`: these keys of the data as texts, `others` as their types."""
-    schema = StructType([StructField(key, others.get(key, StringType())) for key in (*keys, *others)])
-    return events.withColumn("said", F.from_json("data", schema))
-
-
 def _numbers(ranges: str) -> Column:
     """Return the numbers in a text like `0-3,7` as an array, without those of invalid and of too large ranges."""
 
@@ -266,7 +241,15 @@ def _numbers(ranges: str) -> Column:
         is_valid = (high >= low) & (high.cast("bigint") - low < MAX_RANGE)
         return F.when(is_valid, F.sequence(low, bounded)).otherwise(F.array().cast("array<int>"))
 
-    return F.flatten(F.transform(F.split(ranges, ","), in_piece))
+    return numbers_of_one_range(F.col(ranges), F.flatten(F.transform(F.split(ranges, ","), in_piece)))
+
+
+def numbers_of_one_range(text: Column, otherwise: Column) -> Column:
+    """Return the numbers in a text like `7` or `0-3` as an array, `otherwise` for any other text. Nearly all ranges are
+    like these, and Java compiles no function over the pieces of a text."""
+    low, high = (F.substring_index(text, "-", which).try_cast("int") for which in (1, -1))
+    is_one = text.rlike(r"\A\d{1,4}(?:-\d{1,4})?\z") & (low <= high)
+    return F.when(is_one, F.sequence(low, F.greatest(low, high))).otherwise(otherwise)
 
 
 def _topic() -> Column:
@@ -278,15 +261,9 @@ def _id_key() -> Column:
     return F.coalesce(F.col("said.topic_id"), F.lit("")).alias("id_key")
 
 
-def _bounded_number(most: int, name: str) -> Column:
-    """Return a whole number of at least 0; null beyond `most`."""
-    number = F.col(f"said.{name}").try_cast("long")
-    return F.when(number.between(0, most), number)
-
-
 def _marked_at() -> Column:
     """ZooKeeper's clock may be ahead of the writer's."""
-    return F.least(F.timestamp_millis(_bounded_number(MAX_DURATION_MS, "marked_at_ms")), F.col("time"))
+    return F.least(F.timestamp_millis("said.marked_at_ms"), F.col("time"))
 
 
 def _seq() -> Column:

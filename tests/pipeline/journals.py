@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from lethe.controller.core.deletion_memory import DELETING
 from lethe.pipeline import schemas
 from lethe.pipeline.io.frames import frame_of
+from lethe.pipeline.jobs.records import judged
 from lethe.protocol.journal import partition_ranges, time_from_text
 from lethe.protocol.journal_trash import TRASHED
 
@@ -122,7 +124,13 @@ def events(spark: SparkSession, lines: Iterable[Line]) -> DataFrame:
         time = _EPOCH + datetime.timedelta(milliseconds=line.time_ms)
         said = (line.source, line.id, time, line.type, line.subject, line.data)
         rows.append((*said, time, "journal.jsonl", "batch", time.date()))
-    return frame_of(spark, schemas.CONTROLLER_EVENTS, rows)
+    return bronze(spark, rows)
+
+
+def bronze(spark: SparkSession, rows: Iterable[Sequence[Any]]) -> DataFrame:
+    """CONTROLLER_EVENTS with these values of all columns but those that are made of the data."""
+    read = StructType([field for field in schemas.CONTROLLER_EVENTS if field.name not in ("said", "flaws")])
+    return judged(frame_of(spark, read, rows), F.lit(True)).select(*schemas.CONTROLLER_EVENTS.names)
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:

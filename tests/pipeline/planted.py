@@ -18,7 +18,7 @@ from lethe.pipeline import schemas, schemas_debts
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.quality.evidence import Evidence
 from tests.pipeline import reference
-from tests.pipeline.journals import Line
+from tests.pipeline.journals import Line, bronze
 
 START: Final = datetime.datetime(2026, 1, 2, 10, tzinfo=datetime.UTC)
 SECOND: Final = 1000
@@ -160,7 +160,7 @@ class Plants:
 
     def evidence(self, spark: SparkSession) -> Evidence:
         return Evidence(
-            frame_of(spark, schemas.CONTROLLER_EVENTS, self.lines),
+            bronze(spark, self.lines),
             _frame(spark, self.all_spans(), schemas.DELETION_SPANS),
             _frame(spark, self.inventory, schemas.AGENT_INVENTORY),
             _frame(spark, self.znodes, schemas.ZNODE_SNAPSHOT),

@@ -12,7 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lethe.pipeline.transforms.journal_records import MAX_DURATION_MS, MAX_RANGE
+from lethe.pipeline.transforms.journal_records import MAX_RANGE
+from lethe.pipeline.transforms.said import MAX_DURATION_MS
 from lethe.protocol.clocks import CLOCK_SKEW_MS
 from lethe.protocol.journal import time_from_text, time_to_text
 from tests.pipeline.journals import Line

@@ -43,7 +43,7 @@ class Case(NamedTuple):
     data: dict[str, Any]
 
 
-def _cases() -> Iterator[Case]:
+def cases() -> Iterator[Case]:
     for kind, schema in SCHEMAS.items():
         for form in schema.forms:
             good = {key.name: GOOD[key.kind] for key in form.keys}
@@ -57,11 +57,11 @@ def _cases() -> Iterator[Case]:
 
 
 def test_a_fact_fits_where_the_schema_says_so(spark: SparkSession) -> None:
-    cases = list(_cases())
-    rows = [(number, case.kind.value, case.subject, json.dumps(case.data)) for number, case in enumerate(cases)]
+    every = list(cases())
+    rows = [(number, case.kind.value, case.subject, json.dumps(case.data)) for number, case in enumerate(every)]
     frame = spark.createDataFrame(rows, "number int, type string, subject string, data string")
     for number, has_form in frame.select("number", has_valid_form()).collect():
-        case = cases[number]
+        case = every[number]
         assert has_form == (not schema_problems(EventRecord(*case))), case
 
 

@@ -117,6 +117,44 @@ def test_staged_rows_are_seen_by_nobody_until_they_are_kept(spark: SparkSession,
     assert brokers(lake) == [(1, MONDAY)]
 
 
+def test_of_dropped_rows_only_the_files_are_written_again(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path / STRANGE))
+    with lake.writer("a"):
+        # Every frame is written by a task of its own.
+        frames = reclaim(spark, (1, MONDAY), (2, TUESDAY)), reclaim(spark, (3, MONDAY), (4, MONDAY), (5, WEDNESDAY))
+        staged = lake.stage(DAILY_RECLAIM, frames[0].unionByName(frames[1]))
+        before = staged.read_placed().where("broker < 4").select("broker", "file").collect()
+        assert staged.drop(staged.read_placed().where("broker > 9")) == {}
+        assert staged.drop(staged.read_placed().where("broker IN (4, 5)")) == {MONDAY: 1, WEDNESDAY: 1}
+        files = {row.broker: row.file for row in staged.read_placed().select("broker", "file").collect()}
+        assert sorted(files) == [1, 2, 3]
+        assert {row.broker for row in before if files[row.broker] == row.file} == {1, 2}
+        assert staged.days() == [MONDAY, TUESDAY]
+        staged.commit()
+    assert brokers(lake) == [(1, MONDAY), (2, TUESDAY), (3, MONDAY)]
+
+
+def test_undecided_rows_are_replaced_by_what_is_decided(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path / STRANGE))
+
+    def kept(rows: DataFrame, where: str) -> DataFrame:
+        return rows.withColumn("kept", F.expr(where))
+
+    def decide(rows: DataFrame) -> DataFrame:
+        found = rows.withColumns({"broker": F.col("broker") * 10, "day": F.lit(TUESDAY)})
+        return kept(found, "broker <> 30")
+
+    with lake.writer("a"):
+        rows = reclaim(spark, (1, MONDAY), (2, MONDAY), (3, MONDAY), (4, WEDNESDAY))
+        staged = lake.stage(
+            DAILY_RECLAIM, kept(rows, "CASE WHEN broker IN (2, 3) THEN NULL ELSE broker = 1 END"), decide
+        )
+        assert sorted(row.broker for row in staged.read().collect()) == [1, 20]
+        assert sorted(row.broker for row in staged.quarantined().collect()) == [4, 30]
+        staged.commit()
+    assert brokers(lake) == [(1, MONDAY), (20, TUESDAY)]
+
+
 def test_other_columns_are_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, str(tmp_path))
     with lake.writer("a"):

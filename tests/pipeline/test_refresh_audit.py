@@ -10,12 +10,13 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lethe.pipeline import schemas, tables
+from lethe.pipeline import tables
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.jobs.refresh_audit import dependent_days, refresh_audit, unaudited_days
 from lethe.pipeline.report.lake_reader import LakeReader
 from lethe.pipeline.tables import Table
+from tests.pipeline.journals import bronze
 from tests.pipeline.planted import START, Plants, planted
 
 STRETCH: Final = 173
@@ -81,7 +82,7 @@ def lake_of(spark: SparkSession, root: Path, plants: Plants) -> Lake:
     lake = Lake(spark, str(root / "lake"))
     steps = ("marked_at", "queued_at", "started_at", "done_at", "last_at")
     with lake.writer("planting"):
-        lake.append(tables.CONTROLLER_EVENTS, frame_of(spark, schemas.CONTROLLER_EVENTS, plants.lines))
+        lake.append(tables.CONTROLLER_EVENTS, bronze(spark, plants.lines))
         lake.append(tables.DELETION_SPANS, frame(spark, tables.DELETION_SPANS, plants.all_spans(), *steps))
         lake.append(tables.AGENT_INVENTORY, frame(spark, tables.AGENT_INVENTORY, plants.inventory, "taken_at"))
         lake.append(tables.ZNODE_SNAPSHOT, frame(spark, tables.ZNODE_SNAPSHOT, plants.znodes, "taken_at"))
@@ -143,7 +144,7 @@ def test_a_day_that_was_written_to_is_owed_an_audit(spark: SparkSession, tmp_pat
     late = Plants()
     late.agent(22).obeyed(DAY, 1, NONE=1)
     with lake.writer("stream"):
-        lake.append(tables.CONTROLLER_EVENTS, frame_of(spark, schemas.CONTROLLER_EVENTS, late.lines))
+        lake.append(tables.CONTROLLER_EVENTS, bronze(spark, late.lines))
     assert unaudited_days(lake) == {day(3)}
 
 
