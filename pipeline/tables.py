@@ -58,6 +58,10 @@ CONTROLLER_EVENTS: Final = Table(
     order="type",
     repeated=("said",),
 )
+LASTING_EVENTS: Final = Table(
+    Layer.SILVER, "lasting_events", schemas.CONTROLLER_EVENTS, ("source", "id"), None, repeated=("said",)
+)
+"""Records that bear on days after their own. They are few, so a run reads them and not all days."""
 SURVEYS: Final = Table(Layer.BRONZE, "surveys", schemas.SURVEYS, ("survey_id",), _SURVEYED)
 ZNODE_SNAPSHOT: Final = Table(
     Layer.BRONZE,
@@ -141,6 +145,7 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(
             ZNODE_SNAPSHOT,
             BROKER_METADATA,
             AGENT_INVENTORY,
+            LASTING_EVENTS,
             DELETION_SPANS,
             REPLICA_DELETIONS,
             DEBTS,

@@ -3,8 +3,8 @@
 A directory is searched for `*.jsonl` and `*.jsonl.gz`, without its subdirectories. Only a newline ends a line. The last
 line of a file may be cut off, and is a line too.
 
-A compressed file may be damaged, or truncated by copying. Spark then fails the whole query with an error that names the
-file. Once the file is known to be damaged, it is read up to the damage.
+A compressed file may be damaged, or truncated by copying. Spark then fails the whole query with an error that names one
+such file. Once all of them are known, each is read up to the damage.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import contextlib
 import os
 import re
 from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NamedTuple
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
@@ -28,6 +30,7 @@ COMPRESSED_ENDING: Final = ".gz"
 _HIDDEN: Final = ("_", ".")
 _FAILED_FILE: Final = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\][^\n]*? (\w+:/\S+?)\.?\s+SQLSTATE")
 _JAVA_CAUSE: Final = re.compile(r"Caused by: (java\.(?:io|util\.zip)\.\w+(?:: [^\n]*)?)")
+_JAVA_OF_DAMAGE: Final = ("java.io.", "java.util.zip.")
 _SLASHES: Final = re.compile(r"^(\w+):/+")
 
 
@@ -109,6 +112,36 @@ def find_damaged_file(error: Exception, files: Collection[str]) -> DamagedFile |
     by_name = {_with_one_slash(to_uri(path)): path for path in files if path.endswith(COMPRESSED_ENDING)}
     named = by_name.get(_with_one_slash(found[1]))
     return None if named is None else DamagedFile(named, why[1])
+
+
+def find_other_damaged(spark: SparkSession, files: Collection[str]) -> list[DamagedFile]:
+    """Return which of the compressed files cannot be read to their ends. Spark reports one and gives up; here each is
+    read once, by the JVM of the driver as tasks read it. A file that cannot be opened is none of these."""
+    compressed = [path for path in files if path.endswith(COMPRESSED_ENDING)]
+    with ThreadPoolExecutor(spark.sparkContext.defaultParallelism) as threads:
+        found = list(threads.map(lambda path: _damage(spark, path), compressed))
+    return [DamagedFile(path, why) for path, why in zip(compressed, found, strict=True) if why is not None]
+
+
+def _damage(spark: SparkSession, path: str) -> str | None:
+    """Why the file cannot be read to its end, in Java's words."""
+    jvm: Any = spark._jvm  # noqa: SLF001 -- PySpark has no other way to a file
+    conf: Any = spark._jsc.hadoopConfiguration()  # noqa: SLF001
+    file = jvm.org.apache.hadoop.fs.Path(path)
+    codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(conf).getCodec(file)
+    try:
+        opened = file.getFileSystem(conf).open(file)
+    except Py4JJavaError:
+        return None
+    try:
+        jvm.org.apache.commons.io.IOUtils.consume(codec.createInputStream(opened))
+    except Py4JJavaError as error:
+        if not error.java_exception.getClass().getName().startswith(_JAVA_OF_DAMAGE):
+            raise
+        return str(error.java_exception.toString())
+    finally:
+        opened.close()
+    return None
 
 
 def _read_text(spark: SparkSession, files: Sequence[str], *, are_damaged: bool) -> DataFrame:

@@ -22,7 +22,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lethe.pipeline.io.files import to_uri
 from lethe.pipeline.io.frames import frame_of
-from lethe.pipeline.io.journal import COMPRESSED_ENDING, find_damaged_file, read_lines
+from lethe.pipeline.io.journal import COMPRESSED_ENDING, find_damaged_file, find_other_damaged, read_lines
 from lethe.pipeline.io.known_inputs import KnownFile, is_known
 from lethe.pipeline.io.lake import Lake, StagedRows
 from lethe.pipeline.io.local_files import file_identity
@@ -87,7 +87,7 @@ def ingest_journal(
             lines = lines.unionByName(late)
         return stage_lines(lake, lines, ingested_at=ingested_at, batch_id=batch_id, where=within(days))
 
-    staged = _stage_around_damage(stage, unread, damaged)
+    staged = _stage_around_damage(spark, stage, unread, damaged)
     had = lake.days(CONTROLLER_EVENTS)
     aside = bronze_events.quarantine_rows(staged.quarantined())
     bad = staged.quarantined_by_file() if staged.has_quarantined() else {}
@@ -165,10 +165,10 @@ def _names_before_compression(files: Sequence[str]) -> list[str]:
 
 
 def _stage_around_damage(
-    stage: Callable[[], StagedRows], files: Collection[str], damaged: dict[str, str]
+    spark: SparkSession, stage: Callable[[], StagedRows], files: Collection[str], damaged: dict[str, str]
 ) -> StagedRows:
-    """Return the result of `stage` once `damaged` has every damaged file and its reason. Spark reports one file at a
-    time."""
+    """Return the result of `stage` once `damaged` has every damaged file and its reason. Spark reports one of them:
+    then all others are looked for at once."""
     while True:
         try:
             return stage()
@@ -177,6 +177,7 @@ def _stage_around_damage(
             if found is None or found.file in damaged:
                 raise
             damaged[found.file] = found.why
+            damaged |= find_other_damaged(spark, [path for path in files if path not in damaged])
 
 
 def _damaged_file_rows(spark: SparkSession, damaged: Mapping[str, str]) -> DataFrame:

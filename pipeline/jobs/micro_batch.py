@@ -35,7 +35,7 @@ from lethe.pipeline.jobs.rules import GoldRules, RuleChanges
 from lethe.pipeline.tables import CONTROLLER_EVENTS, QUARANTINE, SURVEYS
 from lethe.pipeline.transforms import bronze_events
 from lethe.pipeline.transforms.contract import MIN_INSTANT_MS
-from lethe.pipeline.transforms.journal_records import is_tenure_record
+from lethe.pipeline.transforms.lasting import is_lasting
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MS = datetime.timedelta(milliseconds=1)
@@ -52,7 +52,7 @@ class LineCounts(NamedTuple):
     bad: int = 0
     lost: int = 0
     """Ranges of bytes that were gone before they were read."""
-    of_tenures: int = 0
+    lasting: int = 0
     """Lines that the table of tenures is made of."""
 
 
@@ -145,7 +145,7 @@ class MicroBatchRunner:
         if aside:
             # A run counts a file's quarantined lines anew when it reads the file.
             forget(lake, files=True)
-        of_tenures = staged.read().where(is_tenure_record()).count()
+        lasting = staged.read().where(is_lasting()).count()
 
         def together(kept: StagedRows) -> None:
             if aside:
@@ -156,7 +156,7 @@ class MicroBatchRunner:
         facts, new, _ = add_new_records(lake, staged, lake.days(CONTROLLER_EVENTS), together)
         late, lost = aside.pop(bronze_events.LATE, 0), aside.pop(bronze_events.LOST, 0)
         bad = sum(aside.values())
-        return LineCounts(facts + late + bad, new, facts - new, late, bad, lost, of_tenures)
+        return LineCounts(facts + late + bad, new, facts - new, late, bad, lost, lasting)
 
     def _ingest_surveys(self, ingested_at: Column, name: str) -> tuple[int, int]:
         """Return the numbers of new and refused surveys; read nothing if the listing is unchanged."""
@@ -187,7 +187,7 @@ class MicroBatchRunner:
             forget(lake, files=False)
             of_batch = F.col("_batch_id") == name
             surveyed = lake.read(SURVEYS, owed).where(of_batch).select("day").distinct().collect() if surveys else []
-            only = RefreshScope(of_batch, [row["day"] for row in surveyed], bool(counts.of_tenures))
+            only = RefreshScope(of_batch, [row["day"] for row in surveyed], bool(counts.lasting))
             days = refresh(lake, owed, now, _ignore_stage, rules, only).days
         lake.remove_pending_days(owed)
         return days

@@ -23,10 +23,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lethe.pipeline import tables
-from lethe.pipeline.io.lake import Lake, StagedRows
+from lethe.pipeline.io.lake import DAY, Lake, StagedRows
 from lethe.pipeline.jobs.refresh_gold import refresh_gold
 from lethe.pipeline.jobs.report import OnStage, RefreshScope
 from lethe.pipeline.jobs.rules import GoldRules
+from lethe.pipeline.literals import day_value, day_values
 from lethe.pipeline.tables import Table
 from lethe.pipeline.transforms.affected import (
     STEM,
@@ -38,6 +39,7 @@ from lethe.pipeline.transforms.affected import (
 )
 from lethe.pipeline.transforms.debts import debts
 from lethe.pipeline.transforms.directories import directories
+from lethe.pipeline.transforms.lasting import is_lasting
 from lethe.pipeline.transforms.leftover_by_broker import leftover_by_broker
 from lethe.pipeline.transforms.leftovers import leftovers
 from lethe.pipeline.transforms.owed import owed_by_broker
@@ -82,11 +84,20 @@ def refresh(
     only = only or RefreshScope()
     surveyed = days if only.surveyed is None else only.surveyed
     written = set(days)
+    if days and only.lasting:
+        refresh_lasting(lake, days)
     if days:
         written |= refresh_deletions(lake, sorted(days), stage, only.lines)
         refresh_surveys(lake, sorted(surveyed), stage)
     gold = refresh_gold(lake, sorted(days), sorted(written), now, stage, rules, only)
     return RefreshResult(sorted(written), gold.rows, gold.is_at_rest)
+
+
+def refresh_lasting(lake: Lake, days: Collection[datetime.date]) -> None:
+    """Copy the records of these days that bear on later ones."""
+    others = lake.read(tables.LASTING_EVENTS).where(~F.col(DAY).isin(day_values(days)))
+    found = lake.read(tables.CONTROLLER_EVENTS, days).where(is_lasting())
+    lake.replace_table(tables.LASTING_EVENTS, others.unionByName(found))
 
 
 # --- deletions ----------------------------------------------------------------------------------------------------
@@ -123,8 +134,7 @@ def _topics_with_changed_waits(lake: Lake, brokers: Collection[int]) -> DataFram
     waits = spans.where(F.exists("waited_for", lambda wait: wait["broker"].isin(*brokers)))
     if not waits.limit(1).count():
         return None
-    told = lake.read(tables.CONTROLLER_EVENTS).where(F.col("type") == EventRecordType.BROKER.value)
-    return changed_reasons(waits, told, brokers)
+    return changed_reasons(waits, lake.read(tables.LASTING_EVENTS), brokers)
 
 
 def _recompute_deletions(
@@ -179,7 +189,7 @@ def _history(lake: Lake, first: datetime.date, affected: DataFrame) -> DataFrame
     """All lines about these topics from that day on, on or before which their first span began; of brokers, all."""
     had = lake.days(tables.CONTROLLER_EVENTS)
     since = records_about(lake.read(tables.CONTROLLER_EVENTS, [day for day in had if day >= first]), affected)
-    before = lake.read(tables.CONTROLLER_EVENTS, [day for day in had if day < first])
+    before = lake.read(tables.LASTING_EVENTS).where(F.col(DAY) < day_value(first))
     return since.unionByName(before.where(F.col("type") == EventRecordType.BROKER.value))
 
 

@@ -28,8 +28,9 @@ from lethe.pipeline.io.lake_state import LakeState
 from lethe.pipeline.literals import day_value, day_values
 from lethe.pipeline.outcomes import OPEN
 from lethe.pipeline.quality.deletions import lacks_acks
-from lethe.pipeline.quality.evidence import Evidence, is_lasting, is_unhosted, skew
+from lethe.pipeline.quality.evidence import Evidence, skew
 from lethe.pipeline.quality.rules import RULES, AuditResult, audit, count_violations, shared_frames
+from lethe.pipeline.transforms.lasting import AUDITED, is_of_types, is_unhosted
 
 _DAY: Final = datetime.timedelta(days=1)
 _OF_SEVERAL_LINES: Final = tuple(rule.name for rule in RULES if not rule.on_lines)
@@ -116,14 +117,14 @@ def unaudited_days(lake: LakeState[Any]) -> set[datetime.date]:
 
 
 def _distant_records(lake: Lake, days: Sequence[datetime.date], spans: DataFrame) -> DataFrame:
-    """Evidence.elsewhere: these days' lines, for an audit that looks at these spans."""
+    """Evidence.distant_records: these days' records, for an audit that looks at these spans."""
     # Replicas that no broker holds are recorded on any day of a deletion; few deletions have some.
     lacking = spans.where(lacks_acks()).agg(F.to_date(F.min("started_at")), F.to_date(F.max("done_at"))).collect()[0]
-    lines = lake.read(tables.CONTROLLER_EVENTS, days)
+    records = lake.read(tables.LASTING_EVENTS).where(F.col(DAY).isin(day_values(days)))
     if lacking[0] is None:
-        return lines.where(is_lasting())
+        return records.where(is_of_types(AUDITED))
     in_time = F.col(DAY).between(day_value(lacking[0]), day_value(lacking[1]))
-    return lines.where(is_lasting() | (is_unhosted() & in_time))
+    return records.where(is_of_types(AUDITED) | (is_unhosted() & in_time))
 
 
 def _unread_days(had: Sequence[datetime.date]) -> tuple[tuple[datetime.date, datetime.date], ...]:

@@ -53,8 +53,8 @@ def refresh_gold(
     if days and lake.days(tables.CONTROLLER_EVENTS):
         stage("making daily_reclaim and controller_tenures")
         lake.replace_partitions(tables.DAILY_RECLAIM, daily_reclaim(lake.read(tables.CONTROLLER_EVENTS, days)), days)
-        if only.tenures:
-            lake.replace_table(tables.CONTROLLER_TENURES, controller_tenures(lake.read(tables.CONTROLLER_EVENTS)))
+        if only.lasting:
+            lake.replace_table(tables.CONTROLLER_TENURES, controller_tenures(lake.read(tables.LASTING_EVENTS)))
     if written and lake.days(tables.DELETION_SPANS):
         stage("making deletion_slo and slow_brokers")
         lake.replace_partitions(tables.DELETION_SLO, deletion_slo(lake.read(tables.DELETION_SPANS, written)), written)

@@ -34,8 +34,8 @@ class RefreshScope(NamedTuple):
     """Which of the days' lines; None for all."""
     surveyed: Collection[datetime.date] | None = None
     """Days of surveys; None for all."""
-    tenures: bool = True
-    """Whether lines about tenures may be among them."""
+    lasting: bool = True
+    """Whether records that bear on later days may be among the lines."""
 
 
 class IngestCounts(NamedTuple):

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from lethe.pipeline.transforms.lasting import is_of_types, is_unhosted
 from lethe.protocol.clocks import CLOCK_SKEW_MS
 from lethe.protocol.journal import EventRecordType
 
@@ -29,8 +30,6 @@ RARE_TYPES: Final = (
     EventRecordType.ZNODE_WRITE,
 )
 """Records of these types are few in any journal: rules read them from a frame of their own."""
-LASTING_TYPES: Final = (EventRecordType.ELECTION, EventRecordType.GAP)
-"""Records of these types affect later days too."""
 _GAP: Final = StructType([StructField("first", StringType()), StructField("last", StringType())])
 MAX_RECORD_NUMBER: Final = 2**53
 CLOCK_SKEW_S: Final = CLOCK_SKEW_MS // 1000
@@ -50,7 +49,7 @@ class Evidence(NamedTuple):
     znode_snapshot: DataFrame
     debts: DataFrame
     distant_records: DataFrame | None = None
-    """Records of other days: all of LASTING_TYPES, and those about replicas that no broker holds, during the deletions
+    """Records of other days: elections and gaps, and those about replicas that no broker holds, during the deletions
     in question."""
     unread_days: tuple[tuple[datetime.date, datetime.date], ...] = ()
     """First and last day of each period without records between days with records."""
@@ -61,7 +60,7 @@ class SharedFrames(NamedTuple):
 
     rare: DataFrame
     """Records of RARE_TYPES, those about replicas that no broker holds, and the first record of each run: `source, run,
-    seq, id, time, type, subject, said`, and `data` of RARE_TYPES alone; of LASTING_TYPES those of all days."""
+    seq, id, time, type, subject, said`, and `data` of RARE_TYPES alone; elections and gaps of all days."""
     freed: DataFrame
     """Freed bytes that differ from what surveys saw: see `surveys`."""
 
@@ -135,7 +134,7 @@ def unhosted_replicas(rare: DataFrame) -> DataFrame:
 def rare_records(evidence: Evidence) -> DataFrame:
     """Return the frame `SharedFrames.rare`."""
     lines = evidence.controller_events
-    is_rare = F.col("type").isin(*(kind.value for kind in RARE_TYPES))
+    is_rare = is_of_types(RARE_TYPES)
     # Apart, so that only of the rare ones the data is read.
     others = lines.where(~is_rare & (F.col("id").endswith("-1") | is_unhosted()))
     found = lines.where(is_rare).unionByName(others.withColumn("data", F.lit(None).cast("string")))
@@ -144,16 +143,6 @@ def rare_records(evidence: Evidence) -> DataFrame:
     return found.select(
         "source", run().alias("run"), number().alias("seq"), "id", "time", "type", "subject", "said", "data"
     )
-
-
-def is_lasting() -> Column:
-    """Return whether a record affects later days too."""
-    return F.col("type").isin(*(kind.value for kind in LASTING_TYPES))
-
-
-def is_unhosted() -> Column:
-    """Return whether a record is about replicas that no broker holds; never null."""
-    return (F.col("type") == EventRecordType.ACK.value) & F.col("said.why").isNotNull()
 
 
 def is_next_day(day: Column, before: Column) -> Column:

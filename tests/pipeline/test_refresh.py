@@ -15,7 +15,7 @@ from lethe.controller.core.deletion_memory import DISABLED
 from lethe.pipeline import tables
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.lake import Lake
-from lethe.pipeline.jobs.refresh import refresh_deletions
+from lethe.pipeline.jobs.refresh import refresh_deletions, refresh_lasting
 from lethe.pipeline.tables import Table
 from lethe.protocol.journal_trash import BACK, TRASHED
 from tests.pipeline.journals import START, Journal, events
@@ -40,6 +40,7 @@ def test_a_late_line_about_a_broker_tells_why_it_was_waited_for(spark: SparkSess
         for new in (journal.lines[:-3], *([line] for line in journal.lines[-3:])):
             lake.append(tables.CONTROLLER_EVENTS, events(spark, new))
             changed = F.col("id").isin([line.id for line in new])
+            refresh_lasting(lake, [DAY])
             written.append(refresh_deletions(lake, [DAY], lambda _: None, changed))
             (span,) = lake.read(tables.DELETION_SPANS).select("waited_for").collect()
             reasons.append([wait["reason"] for wait in span["waited_for"]])
@@ -69,6 +70,7 @@ def test_later_lines_end_deletions_debts_and_stays_in_the_trash(spark: SparkSess
         lake.append(tables.DIRECTORIES, _seen_directories(spark))
         for new in (journal.lines[:first], journal.lines[first:]):
             lake.append(tables.CONTROLLER_EVENTS, events(spark, new))
+            refresh_lasting(lake, [DAY])
             refresh_deletions(lake, [DAY], lambda _: None, F.col("id").isin([line.id for line in new]))
             seen.append([row for table, columns in _COLUMNS.items() for row in _rows(lake, table, columns)])
             _make_older(Path(lake.root.removeprefix("file:")) / tables.DELETION_SPANS.path)

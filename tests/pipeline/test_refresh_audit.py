@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lethe.pipeline import tables
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.jobs.refresh import refresh_lasting
 from lethe.pipeline.jobs.refresh_audit import dependent_days, refresh_audit, unaudited_days
 from lethe.pipeline.report.lake_reader import LakeReader
 from lethe.pipeline.tables import Table
@@ -98,6 +99,7 @@ def violations(root: Path) -> list[dict[str, Any]]:
 
 def audit(lake: Lake, *days: datetime.date) -> None:
     with lake.writer("audit"):
+        refresh_lasting(lake, lake.days(tables.CONTROLLER_EVENTS))
         refresh_audit(lake, days)
 
 

@@ -1,0 +1,112 @@
+"""What kinds of runs cost Spark: jobs, scans of files and tasks, bounded, so that a cost that comes back is noticed.
+
+A bound is what was counted when it was written. A change that needs more says so by raising it here.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from lethe.protocol.journal import EventRecord, EventRecordType, JournalEntry, encode, time_from_text
+from tests.pipeline.run_costs import Cost, CostMeter
+from tests.pipeline.test_batch import JOURNAL, SURVEYS, keep_survey, phase, run
+
+FEW: Final = 4
+MANY: Final = 8
+"""Days of a journal; from the third day before the lines that come later, older days are all alike to a run."""
+
+
+def lines(day: int, name: str, first: int = 0) -> list[bytes]:
+    """Three deletions of one day, and a broker that failed; the ids are `first` and those after it."""
+    number = 1000 * day + first
+    found = [
+        phase(number + 10 * topic + at, f"{day:02}T10:00:{at:02}", what, f"{name}-{topic}")
+        for topic in range(3)
+        for at, what in enumerate(("queued", "started", "done"))
+    ]
+    failed = EventRecord(EventRecordType.BROKER, "broker/2", {"what": "failed"})
+    at = time_from_text(f"2026-01-{day:02}T09:00:00Z")
+    return [*found, encode(JournalEntry(f"a-{number + 99}", "/lethe/controller/1", at, failed))]
+
+
+def put(root: Path, name: str, content: Iterable[bytes]) -> None:
+    (root / JOURNAL).mkdir(parents=True, exist_ok=True)
+    text = b"".join(line + b"\n" for line in content)
+    (root / JOURNAL / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+
+
+class Meter:
+    """Runs over a directory, and what they cost."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark, self._cost = spark, CostMeter(spark)
+
+    def run(self, root: Path) -> Cost:
+        run(self._spark, root)
+        return self._cost.taken()
+
+
+def is_within(cost: Cost, bound: Cost) -> bool:
+    return all(found <= most for found, most in zip(cost, bound, strict=True))
+
+
+def later_lines(root: Path, days: int) -> None:
+    put(root, "later.jsonl", lines(days, "later", 500))
+
+
+def copies(root: Path, days: int) -> None:
+    put(root, "copies.jsonl", lines(days, "t"))
+
+
+def a_survey(root: Path, days: int) -> None:
+    keep_survey(root / SURVEYS, f"{days:02}T12:00:00")
+
+
+def nothing(root: Path, days: int) -> None:
+    """The look at what changes with time alone."""
+
+
+COSTS: Final[dict[Callable[[Path, int], None], Cost]] = {
+    nothing: Cost(5, 6, 12),
+    later_lines: Cost(48, 87, 260),
+    copies: Cost(13, 19, 36),
+    a_survey: Cost(60, 60, 200),
+}
+
+
+def test_a_run_costs_what_is_new_and_not_what_the_lake_has(spark: SparkSession, tmp_path: Path) -> None:
+    meter = Meter(spark)
+    costs: dict[int, list[Cost]] = {}
+    for days in (FEW, MANY):
+        root = tmp_path / str(days)
+        put(root, "first.jsonl", (line for day in range(1, days + 1) for line in lines(day, "t")))
+        costs[days] = [meter.run(root)]
+        for change in COSTS:
+            change(root, days)
+            costs[days].append(meter.run(root))
+    new, *others = costs[FEW]
+    assert is_within(new, Cost(43, 78, 290)), costs
+    for change, cost, of_more_days in zip(COSTS, others, costs[MANY][1:], strict=True):
+        assert is_within(cost, COSTS[change]), (change.__name__, cost)
+        assert of_more_days[:2] == cost[:2], (change.__name__, cost, of_more_days)
+    assert costs[MANY][0][:2] == new[:2], "no loop over days"
+
+
+def test_damaged_files_are_found_in_one_pass(spark: SparkSession, tmp_path: Path) -> None:
+    meter = Meter(spark)
+    costs: list[Cost] = []
+    for damaged in (1, 4):
+        root = tmp_path / str(damaged)
+        for number in range(5):
+            name = f"{number}.jsonl.gz"
+            put(root, name, lines(5, f"t{number}", 100 * number))
+            if number < damaged:
+                file = root / JOURNAL / name
+                file.write_bytes(file.read_bytes()[:-20])
+        costs.append(meter.run(root))
+    assert costs[1][:2] == costs[0][:2], costs
