@@ -16,7 +16,7 @@ import typer
 
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
-from lethe.cli.broker_access import unusable_config
+from lethe.cli.broker_access import unusable_config, warn
 from lethe.cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, the_extra
 from lethe.cli.options import CommandConfig
 from lethe.cli.pipeline_kafka import require_broker
@@ -109,14 +109,15 @@ def stream_command(
 
 
 def source_security(command_config: Path | None) -> dict[str, str]:
-    """Return the options of Spark's source for the file. Raises Refusal with all its errors."""
+    """Return the options of Spark's source for the file. Raises Refusal with all its errors, and writes its warnings on
+    standard error."""
     if command_config is None:
         return {}
     from lethe.adapters.properties import ConfigError
     from lethe.pipeline.io.kafka_options import kafka_options
 
     try:
-        return kafka_options(command_config)
+        return kafka_options(command_config, warn)
     except ConfigError as error:
         raise unusable_config(command_config, error) from error
 

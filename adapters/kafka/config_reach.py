@@ -10,12 +10,13 @@ a registration in ZooKeeper cannot lower it. Without any of them it is any PLAIN
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from lethe.adapters.config_kafka_names import KAFKA_NAMES
 from lethe.adapters.config_listeners import PROTOCOL_MAP, read_protocols
 from lethe.adapters.config_misspelt import misspelt
 from lethe.adapters.kafka.reach import BrokerReach
@@ -36,6 +37,7 @@ from lethe.adapters.security.jaas_file import JAAS_FILE
 from lethe.adapters.security.login import SaslLogin
 from lethe.adapters.security.prefixed import PrefixedValues, listener_prefix
 from lethe.adapters.security.tls import TlsMaterial, TlsSettings
+from lethe.protocol.counting import listed
 from lethe.protocol.security.principals import PrincipalRefused, certificate_principal
 from lethe.protocol.vocabulary import SecurityProtocol
 
@@ -44,11 +46,18 @@ CONTROL_PLANE_LISTENER: Final = "control.plane.listener.name"
 BETWEEN_BROKERS: Final = (*SASL_BETWEEN_BROKERS, *TLS)
 """The properties that `read_reach_between_brokers` reads, besides those of listeners."""
 CLIENT_SCHEMA: Final = schema(SASL_OF_CLIENTS, TLS, (CLIENT_LISTENER,))
+MAX_IDLE_SHOWN: Final = 5
+_SECURING: Final = ("ssl.", "sasl.", TOKEN_COMMAND.name)
+"""How the names of properties for TLS and logins begin."""
 CLIENT_REMEDY: Final = "set security.protocol to one that the broker has, in the file of --command-config"
 CLIENT_LISTENER_REMEDY: Final = (
     f"set {CLIENT_LISTENER.name} to a listener that the broker has, and security.protocol to its protocol, in the file "
     "of --command-config"
 )
+
+
+def _nowhere(_: str) -> None:
+    """Take a warning that is not shown."""
 
 
 def read_reach_between_brokers(
@@ -79,8 +88,11 @@ def read_reach_between_brokers(
 def read_client_reach(values: Values, prefix: str = "") -> BrokerReach:
     """Return how a client whose properties have the prefix reaches brokers.
 
-    Opens stores and files of passwords; notes problems. The reach has one security protocol.
+    Opens stores and files of passwords; notes problems. The reach has one security protocol. Warns of properties for
+    TLS or a login beside no `security.protocol`: as in Kafka's clients they have no effect, and the connection is in
+    plain text.
     """
+    values.warnings += without_effect(values, prefix)
     protocol = SecurityProtocol[PrefixedValues(values, (prefix,)).text(CLIENT_PROTOCOL)]
     login = read_client_login(values, prefix) if protocol.has_sasl else None
     channel = _channel(values, protocol, login, prefix)
@@ -97,12 +109,13 @@ def with_prefix(prefix: str) -> tuple[Property, ...]:
     )
 
 
-def load_client_reach(path: Path) -> BrokerReach:
+def load_client_reach(path: Path, warn: Callable[[str], None] = _nowhere) -> BrokerReach:
     """Read a file such as `client.properties`; other properties in it are ignored. Raises ConfigError, also for a name
     that is nearly one that is read here: without `security.protocol`, which is misspelt, the connection would have
     neither TLS nor a login.
 
-    `lethe.listener.name` in it names the listener; else it is any that has the file's security protocol.
+    `lethe.listener.name` in it names the listener; else it is any that has the file's security protocol. `warn`
+    receives the warnings of a file that can be used.
     """
     values = read_values(path, {}, CLIENT_SCHEMA)
     values.warnings.clear()
@@ -110,7 +123,32 @@ def load_client_reach(path: Path) -> BrokerReach:
     reach = read_client_reach(values)
     listener = values.text(CLIENT_LISTENER.name)
     values.finish()
+    for warning in values.warnings:
+        warn(warning)
     return replace(reach, listener=listener.upper(), remedy=CLIENT_LISTENER_REMEDY) if listener else reach
+
+
+def without_effect(values: Values, prefix: str = "") -> list[str]:
+    """Return a warning where properties for TLS or a login are given and `security.protocol` is not; without values,
+    which may be secrets."""
+    reader = PrefixedValues(values, (prefix,))
+    if reader.given(CLIENT_PROTOCOL.name) is not None:
+        return []
+    securing = {prefix + name for name in (*CLIENT_SCHEMA, *KAFKA_NAMES) if name.startswith(_SECURING)}
+    idle = [
+        name for name in values.settings if name in securing and reader.given(name.removeprefix(prefix)) is not None
+    ]
+    if not idle:
+        return []
+    name, origin = prefix + CLIENT_PROTOCOL.name, values.settings[idle[0]].origin
+    has_login = any(not each.startswith(f"{prefix}ssl.") for each in idle)
+    has_tls = any(each.startswith(f"{prefix}ssl.") for each in idle)
+    protocols = "SASL_SSL" if has_login and has_tls else "SASL_SSL or SASL_PLAINTEXT" if has_login else "SSL"
+    warning = (
+        f"{origin}: {listed(idle, MAX_IDLE_SHOWN)}: without {name}, which is PLAINTEXT by default, brokers are reached "
+        f"without TLS and login; add {name}={protocols}, or {name}=PLAINTEXT if that is meant"
+    )
+    return [warning]
 
 
 def _channel(

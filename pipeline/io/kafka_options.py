@@ -12,13 +12,13 @@ mean nothing there: they are refused, with what to write instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from lethe.adapters.config_environment import Setting
 from lethe.adapters.config_misspelt import misspelt
-from lethe.adapters.kafka.config_reach import CLIENT_SCHEMA
+from lethe.adapters.kafka.config_reach import CLIENT_SCHEMA, without_effect
 from lethe.adapters.properties import ConfigError, Problem, names_secret, read_values
 from lethe.adapters.security.config_names_sasl import CLIENT_PROTOCOL, TOKEN_COMMAND
 from lethe.adapters.security.jaas_file import JAAS_FILE
@@ -34,8 +34,8 @@ _UNUSABLE: Final = ":}"
 """Characters that end a path in a reference."""
 
 
-def kafka_options(path: Path) -> dict[str, str]:
-    """Return the options for the file. Raises ConfigError with all problems."""
+def kafka_options(path: Path, warn: Callable[[str], None]) -> dict[str, str]:
+    """Return the options for the file; `warn` receives its warnings. Raises ConfigError with all problems."""
     path = path.absolute()
     values = read_values(path, {}, {})
     given = values.settings
@@ -43,6 +43,8 @@ def kafka_options(path: Path) -> dict[str, str]:
     problems = [*values.problems, *misspelt(given, CLIENT_SCHEMA), *_problems(path, given)]
     if problems:
         raise ConfigError(problems)
+    for warning in without_effect(values):
+        warn(warning)
     options = {
         f"kafka.{name}": f"${{file:{path}:{name}}}" if names_secret(name) else setting.value
         for name, setting in given.items()

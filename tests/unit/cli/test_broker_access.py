@@ -113,3 +113,26 @@ def test_a_wrong_file_is_reported_before_the_cluster_is_asked(
     done = CliRunner().invoke(app, [*command, *arguments, "--zookeeper", "127.0.0.1:1"])
     assert done.exit_code == Exit.USAGE, done.output
     assert "gone.properties: file: cannot be read: No such file or directory" in done.stderr
+
+
+@pytest.mark.parametrize("command", [("survey",), ("brokers", "list"), ("topics", "delete", "orders")], ids=" ".join)
+@pytest.mark.parametrize("protocol, times", [("", 1), ("security.protocol=PLAINTEXT\n", 0)])
+def test_security_without_a_protocol_is_noted_once_beside_the_json(
+    command: tuple[str, ...], protocol: str, times: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(f"{protocol}sasl.jaas.config={SECRET}\n")
+    done = CliRunner().invoke(app, [*command, "--zookeeper", "127.0.0.1:1", "--command-config", str(path), "--json"])
+    assert done.exit_code == Exit.UNREACHABLE, done.output
+    noted = [line for line in done.stderr.splitlines() if "sasl.jaas.config" in line]
+    assert len(noted) == times
+    assert all(line.startswith(f"note: {path}:1: ") for line in noted)
+    assert "sasl.jaas.config" not in done.stdout
+    assert SECRET not in done.output
+
+
+def test_a_stream_notes_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("ssl.truststore.location=/x\n")
+    source_security(path)
+    assert "ssl.truststore.location: without security.protocol" in capsys.readouterr().err

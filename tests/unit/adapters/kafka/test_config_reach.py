@@ -11,6 +11,7 @@ from lethe.adapters.kafka.config_reach import (
     CLIENT_LISTENER_REMEDY,
     CLIENT_REMEDY,
     load_client_reach,
+    read_client_reach,
     read_reach_between_brokers,
 )
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach, NoListener
@@ -148,6 +149,42 @@ def test_a_misspelt_line_does_not_lead_to_plaintext(line: str, reason: str, tmp_
         load_client_reach(file)
     (problem,) = str(refused.value).splitlines()
     assert f"client.properties:3: {reason}" in problem
+
+
+@pytest.mark.parametrize(
+    "lines, names, protocols",
+    [
+        ("ssl.truststore.location=/secret", "ssl.truststore.location", "SSL"),
+        ("sasl.jaas.config=secret", "sasl.jaas.config", "SASL_SSL or SASL_PLAINTEXT"),
+        ("lethe.sasl.oauthbearer.token.command=secret", "lethe.sasl.oauthbearer.token.command", "SASL_SSL or SASL_"),
+        ("sasl.mechanism=PLAIN\nssl.key.password=secret", "sasl.mechanism, ssl.key.password", "SASL_SSL, or"),
+    ],
+)
+def test_lines_without_effect_are_named_because_the_connection_is_plaintext(
+    lines: str, names: str, protocols: str, tmp_path: Path
+) -> None:
+    file, warnings = tmp_path / "client.properties", list[str]()
+    file.write_text(f"ssl.endpoint.identification.algorithm=\n{lines}\nsecurity.protocol=\n")
+    assert load_client_reach(file, warnings.append).choice.spoken == (PLAINTEXT,)
+    (said,) = warnings
+    assert said.startswith(f"{file}:2: {names}: without security.protocol, which is PLAINTEXT by default, ")
+    assert f"add security.protocol={protocols}" in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("lines", ["security.protocol=PLAINTEXT\nssl.truststore.location=/x\n", "acks=all\n", ""])
+def test_plaintext_that_is_chosen_or_has_nothing_beside_it_is_not_remarked(lines: str, tmp_path: Path) -> None:
+    file, warnings = tmp_path / "client.properties", list[str]()
+    file.write_text(lines)
+    load_client_reach(file, warnings.append)
+    assert warnings == []
+
+
+def test_prefixed_lines_without_effect_are_named_with_their_prefix() -> None:
+    given = values("j.sasl.mechanism=PLAIN\nssl.truststore.location=/x\n")
+    read_client_reach(given, "j.")
+    (said,) = given.warnings
+    assert said.startswith("f:1: j.sasl.mechanism: without j.security.protocol, ")
 
 
 def test_the_file_of_a_client_names_its_listener(tmp_path: Path) -> None:

@@ -18,6 +18,10 @@ TEXT = (
 )
 
 
+def no_warning(text: str) -> None:
+    raise AssertionError(text)
+
+
 def written(directory: Path, text: str, name: str = "client.properties") -> Path:
     path = directory / name
     path.write_text(text)
@@ -26,7 +30,7 @@ def written(directory: Path, text: str, name: str = "client.properties") -> Path
 
 def test_secrets_are_references_and_only_what_secures_a_connection_is_passed_on(tmp_path: Path) -> None:
     path = written(tmp_path, TEXT)
-    options = kafka_options(path)
+    options = kafka_options(path, no_warning)
     assert options == {
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.mechanism": "SCRAM-SHA-512",
@@ -42,14 +46,14 @@ def test_secrets_are_references_and_only_what_secures_a_connection_is_passed_on(
 
 def test_without_secrets_nothing_is_referred_to(tmp_path: Path) -> None:
     text = "security.protocol=SSL\nssl.truststore.type=PEM\n"
-    options = kafka_options(written(tmp_path, text, "odd:name.properties"))
+    options = kafka_options(written(tmp_path, text, "odd:name.properties"), no_warning)
     assert options == {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.type": "PEM"}
 
 
 def test_a_misspelt_line_does_not_lead_to_plaintext(tmp_path: Path) -> None:
     path = written(tmp_path, "client.id=me\nsecurity.protocl=SASL_SSL\n")
     with pytest.raises(ConfigError) as refused:
-        kafka_options(path)
+        kafka_options(path, no_warning)
     assert str(refused.value) == f"{path}:2: security.protocl: is unknown; write security.protocol, or remove the line"
 
 
@@ -57,13 +61,13 @@ def test_a_protocol_that_there_is_not_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=SASL\n")
     with pytest.raises(ConfigError, match="client.properties:1: security.protocol='SASL': is not one of the possible"):
-        kafka_options(file)
+        kafka_options(file, no_warning)
 
 
 def test_a_relative_path_is_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, TEXT)
     monkeypatch.chdir(tmp_path)
-    options = kafka_options(Path("client.properties"))
+    options = kafka_options(Path("client.properties"), no_warning)
     assert options["kafka.sasl.jaas.config"] == f"${{file:{tmp_path}/client.properties:sasl.jaas.config}}"
 
 
@@ -82,10 +86,10 @@ def test_a_relative_path_is_found_from_anywhere(tmp_path: Path, monkeypatch: pyt
 )
 def test_what_spark_cannot_use_is_refused_with_a_remedy(tmp_path: Path, name: str, line: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words) as refused:
-        kafka_options(written(tmp_path, f"security.protocol=SSL\n{line}\n", name))
+        kafka_options(written(tmp_path, f"security.protocol=SSL\n{line}\n", name), no_warning)
     assert SECRET not in str(refused.value)
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"gone.properties: file: cannot be read: No such file or directory"):
-        kafka_options(tmp_path / "gone.properties")
+        kafka_options(tmp_path / "gone.properties", no_warning)
