@@ -20,9 +20,13 @@ from typing import Final
 
 from lethe.adapters.config_environment import Setting, environment_settings, unknown_variables, variable_name
 from lethe.adapters.config_kafka_names import KAFKA_NAMES, PLUG_IN_PREFIXES, listener_of, without_listener
+from lethe.adapters.security.files import read_file
+from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.kafka.config_values import parse_boolean
 
 MAX_SHOWN: Final = 120
+MAX_FILE_BYTES: Final = 16 * 1024 * 1024
+"""Larger files are no properties, such as a device or a disk's image."""
 NO_FILE: Final = "environment"
 """Where a property is missing if no file was named."""
 _OF_SECRETS: Final = re.compile(r"pass|secret|jaas|digest|credential|token|private|(?:^|\.)key$", re.IGNORECASE)
@@ -315,11 +319,9 @@ def read_values(path: Path | None, environ: Mapping[str, str], schema: Schema) -
     problems: list[Problem] = []
     if path is not None:
         try:
-            data = path.read_bytes()
-        except OSError as error:
-            remedy = "name an existing file that this user may read"
-            reason = f"cannot be read: {error.strerror or error}"
-            raise ConfigError([Problem("file", str(path), None, reason, remedy)]) from error
+            data = read_file(path, MAX_FILE_BYTES)
+        except Unusable as error:
+            raise ConfigError([Problem("file", str(path), None, error.reason, error.remedy)]) from error
         if (offset := binary_offset(data)) is not None:
             reason = f"is no properties file: byte 0x{data[offset]:02x} at offset {offset} is not text"
             raise ConfigError([Problem("file", str(path), None, reason, "name a text file in UTF-8 or Latin-1")])

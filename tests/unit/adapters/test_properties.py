@@ -112,7 +112,7 @@ def test_values_are_not_part_of_their_representation() -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nowhere\.properties: file: cannot be read: No such file"):
+    with pytest.raises(ConfigError, match=r"nowhere\.properties: file: does not exist; name an existing file"):
         load_broker_config(tmp_path / "nowhere.properties", {})
 
 

@@ -91,7 +91,7 @@ def test_a_stream_checks_the_file_and_keeps_its_secrets_out_of_options(tmp_path:
     options = source_security(client_properties(tmp_path))
     assert options["kafka.security.protocol"] == "SASL_SSL"
     assert SECRET not in str(options)
-    with pytest.raises(Refusal, match="gone, which says .* cannot be used:\n.*gone: file: cannot be read"):
+    with pytest.raises(Refusal, match="gone, which says .* cannot be used:\n.*gone: file: does not exist; name an existing file"):
         source_security(tmp_path / "gone")
 
 
@@ -112,7 +112,7 @@ def test_a_wrong_file_is_reported_before_the_cluster_is_asked(
     arguments = names.get(command[-1], ["orders"])
     done = CliRunner().invoke(app, [*command, *arguments, "--zookeeper", "127.0.0.1:1"])
     assert done.exit_code == Exit.USAGE, done.output
-    assert "gone.properties: file: cannot be read: No such file or directory" in done.stderr
+    assert "gone.properties: file: does not exist; name an existing file with its whole path" in done.stderr
 
 
 @pytest.mark.parametrize("command", [("survey",), ("brokers", "list"), ("topics", "delete", "orders")], ids=" ".join)
