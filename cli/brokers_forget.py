@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import Annotated
 
 import typer
@@ -45,13 +46,14 @@ def forget_broker(
     """
     confirm = None if yes or dry_run else ask_user
 
-    async def command(session: ZooKeeperSession) -> Answer:
+    async def command() -> Answer:
         ask = controller_asker(offline=False)
-        return await forgetting(
-            session, broker, confirm=confirm, dry_run=dry_run, timeout_ms=timeout_ms, ask_controller=ask
+        doing = functools.partial(
+            forgetting, broker=broker, confirm=confirm, dry_run=dry_run, timeout_ms=timeout_ms, ask_controller=ask
         )
+        return await with_session(zookeeper, doing)
 
-    finish(lambda: with_session(zookeeper, command), as_json=as_json)
+    finish(command, as_json=as_json)
 
 
 async def forgetting(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lethe.adapters.http_client import HttpCredentials
 from lethe.admin.broker_loads import (
     BrokerLoad,
     ClusterLoad,
@@ -39,9 +40,11 @@ def asker(command_config: Path | None, *, offline: bool) -> AskBroker | None:
 
 
 def controller_asker(*, offline: bool) -> AskController | None:
-    """Return how Lethe's controller is asked what it holds back; None with `--offline`."""
+    """Return how Lethe's controller is asked what it holds back; None with `--offline`. Raises ValueError for a file of
+    its token or CA that cannot be used."""
     if offline:
         return None
+    HttpCredentials.from_environment().check()
     from lethe.admin.controllers import ask_active_controller
 
     return lambda session: ask_active_controller(session, None)

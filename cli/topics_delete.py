@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from lethe.adapters.http_client import HttpCredentials
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
@@ -231,6 +232,7 @@ def delete(
             no_trash = unreadable or owe or from_candidates is not None or plan is not None
             demand_grace(grace, no_trash=no_trash)
         reach = reach_from(command_config)
+        _check_credentials(way)
         run = functools.partial(through, way, brokers=by_brokers)
         if from_candidates is not None:
             if expressions or unreadable or owe or plan is not None:
@@ -291,6 +293,12 @@ def delete(
             )
 
     finish(command, as_json=as_json)
+
+
+def _check_credentials(way: Way) -> None:
+    """Read the files for asking Lethe's controller, which is asked through ZooKeeper. Raises ValueError."""
+    if way.brokers is None:
+        HttpCredentials.from_environment().check()
 
 
 def demand_sense(

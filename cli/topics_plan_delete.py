@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from lethe.adapters.atomic_files import demand_replaceable, replace_file
+from lethe.adapters.http_client import HttpCredentials
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.deletion_plan import (
@@ -64,6 +65,7 @@ def plan(
         if out is not None:
             demand_replaceable(out)
         reach = reach_from(command_config)
+        HttpCredentials.from_environment().check()
         return await with_session(zookeeper, lambda session: planned(session, reach, expressions))
 
     async def planned(session: ZooKeeperSession, reach: BrokerReach, expressions: Sequence[str]) -> Answer:

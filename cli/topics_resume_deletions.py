@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from lethe.adapters.http_client import HttpCredentials
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin import topic_znodes
 from lethe.admin.deletion_requests import deletions_paused, resume_deletions
@@ -20,7 +21,12 @@ from lethe.survey.explain_json import cause_to_json
 
 def resume(zookeeper: ZooKeeper, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Resume the deletions that were paused: what is marked is deleted, what was begun goes on from where it stood."""
-    finish(lambda: with_session(zookeeper, lambda session: resuming(session, dry_run=dry_run)), as_json=as_json)
+
+    async def command() -> Answer:
+        HttpCredentials.from_environment().check()
+        return await with_session(zookeeper, lambda session: resuming(session, dry_run=dry_run))
+
+    finish(command, as_json=as_json)
 
 
 async def resuming(session: ZooKeeperSession, *, dry_run: bool = False) -> Answer:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lethe.adapters.http_client import HttpCredentials
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.topic_znodes import list_topics
 from lethe.admin.trash import TrashView, read_trash
@@ -29,7 +30,12 @@ Told = Mapping[str, Any]
 
 def list_trash(zookeeper: ZooKeeper, as_json: AsJson = False) -> None:
     """List the topics in the trash, and until when `lethe topics undelete` brings each back."""
-    finish(lambda: with_session(zookeeper, listing), as_json=as_json)
+
+    async def command() -> Answer:
+        HttpCredentials.from_environment().check()
+        return await with_session(zookeeper, listing)
+
+    finish(command, as_json=as_json)
 
 
 async def listing(session: ZooKeeperSession) -> Answer:

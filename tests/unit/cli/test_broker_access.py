@@ -91,7 +91,9 @@ def test_a_stream_checks_the_file_and_keeps_its_secrets_out_of_options(tmp_path:
     options = source_security(client_properties(tmp_path))
     assert options["kafka.security.protocol"] == "SASL_SSL"
     assert SECRET not in str(options)
-    with pytest.raises(Refusal, match="gone, which says .* cannot be used:\n.*gone: file: does not exist; name an existing file"):
+    with pytest.raises(
+        Refusal, match="gone, which says .* cannot be used:\n.*gone: file: does not exist; name an existing file"
+    ):
         source_security(tmp_path / "gone")
 
 

@@ -148,7 +148,13 @@ def test_a_survey_that_cannot_be_taken_leaves_no_directory(place: Path, monkeypa
     assert list(place.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", ["doctor", "controller-resign"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("doctor", "controller-resign", "brokers list", "brokers describe 1", "brokers forget 1"),
+        *("topics delete orders", "topics plan-delete orders", "topics resume-deletions", "topics trash list"),
+    ],
+)
 @pytest.mark.parametrize("variable", ["LETHE_HTTP_TOKEN_FILE", "LETHE_HTTP_CA_FILE"])
 def test_files_for_the_controller_are_read_first(
     place: Path, monkeypatch: pytest.MonkeyPatch, command: str, variable: str

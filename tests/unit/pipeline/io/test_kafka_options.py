@@ -91,5 +91,7 @@ def test_what_spark_cannot_use_is_refused_with_a_remedy(tmp_path: Path, name: st
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"gone.properties: file: does not exist; name an existing file with its whole path"):
+    with pytest.raises(
+        ConfigError, match=r"gone.properties: file: does not exist; name an existing file with its whole path"
+    ):
         kafka_options(tmp_path / "gone.properties", no_warning)
