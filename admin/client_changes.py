@@ -5,6 +5,7 @@
     no error                                  done
     REQUEST_TIMED_OUT                         begun, or never begun: brokers have to be looked at
     UNKNOWN_TOPIC_… to a deletion             gone already; unknown, if the answer before it was NOT_CONTROLLER
+    …_AUTHORIZATION_FAILED                    refused: the principal and the right that it lacks are named
     another error                             refused, in Kafka's words; unknown, if the answer before it was
                                               NOT_CONTROLLER: TOPIC_ALREADY_EXISTS may be about our own topic
     no row for the topic                      unknown
@@ -25,7 +26,7 @@ from typing import Final, NamedTuple, cast
 
 from lethe.adapters.kafka.client import ClientError, ProtocolError
 from lethe.admin.client_cluster import ClientCluster
-from lethe.admin.client_topics import ShownTopics, said
+from lethe.admin.client_topics import ShownTopics, said, said_of_topic
 from lethe.admin.outcomes import Outcome
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_creation import TopicCreationRequest
@@ -59,11 +60,22 @@ from lethe.protocol.kafka.admin_configs import (
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.versions import VersionRange
+from lethe.protocol.security.acls import Operation
 
 REQUEST_MS: Final = 30_000
 """The longest time that a controller may take for one request."""
 FIRST_WITH_IDS: Final = 6
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+class _Doing(NamedTuple):
+    """What was asked for, and by whom."""
+
+    done: str
+    """As in "topic orders is deleted"."""
+    operation: Operation
+    """What the principal needs the right to, at the topic."""
+    principal: str
 
 
 class Asked(NamedTuple):
@@ -93,16 +105,17 @@ async def delete_topics(cluster: ClientCluster, shown: ShownTopics, names: Seque
     rows = {name: by_name.get(name) for name in names}
     rows |= {name: by_id[known] for name, known in ids.items() if known is not None and known in by_id}
     late = (name for name, row in rows.items() if row is not None and row.error == ErrorCode.REQUEST_TIMED_OUT)
-    outcomes = [_deletion_outcome(name, row, may_be_done=cluster.may_be_done) for name, row in rows.items()]
+    doing, may_be_done = _Doing("deleted", Operation.DELETE, cluster.reach.principal), cluster.may_be_done
+    outcomes = [_deletion_outcome(name, row, doing, may_be_done=may_be_done) for name, row in rows.items()]
     return Asked(outcomes, frozenset(late))
 
 
-def _deletion_outcome(name: str, row: DeletedTopic | None, *, may_be_done: bool) -> Outcome:
+def _deletion_outcome(name: str, row: DeletedTopic | None, doing: _Doing, *, may_be_done: bool) -> Outcome:
     if row is not None and row.error == ErrorCode.REQUEST_TIMED_OUT:
         return Outcome(name)
     if row is not None and row.error in _GONE and not may_be_done:
         return Outcome(name, was_done=True)
-    return _outcome(name, row, "deleted", is_trial=False, may_be_done=may_be_done)
+    return _outcome(name, row, doing, is_trial=False, may_be_done=may_be_done)
 
 
 # --- creation -----------------------------------------------------------------------------------------------------
@@ -129,9 +142,12 @@ def _creatable(wanted: TopicCreationRequest) -> CreatableTopic:
     )
 
 
-def creation_outcome(name: str, row: CreatedTopic | None, *, is_trial: bool, may_be_done: bool) -> Outcome:
+def creation_outcome(
+    name: str, row: CreatedTopic | None, principal: str, *, is_trial: bool, may_be_done: bool
+) -> Outcome:
     """Return what the row means for the topic. `is_trial`: the request had `validate_only`."""
-    return _outcome(name, row, "created", is_trial=is_trial, may_be_done=may_be_done)
+    doing = _Doing("created", Operation.CREATE, principal)
+    return _outcome(name, row, doing, is_trial=is_trial, may_be_done=may_be_done)
 
 
 async def replicas_of(cluster: ClientCluster, names: Sequence[str]) -> dict[str, tuple[tuple[int, ...], ...]]:
@@ -160,7 +176,8 @@ async def add_partitions(
     answer = cast(CreatePartitionsResponse, await cluster.ask_controller(request, act=act))
     rows = {row.name: row for row in answer.topics}
     doubts = {"is_trial": validate_only, "may_be_done": cluster.may_be_done}
-    return {each.name: _outcome(each.name, rows.get(each.name), "changed", **doubts) for each in topics}
+    doing = _Doing("changed", Operation.ALTER, cluster.reach.principal)
+    return {each.name: _outcome(each.name, rows.get(each.name), doing, **doubts) for each in topics}
 
 
 # --- settings -----------------------------------------------------------------------------------------------------
@@ -189,14 +206,15 @@ async def alter_settings(
         unknown = f"whether the settings of {listed(names, 3)} were changed is unknown: {error}"
         raise Refusal(unknown, Exit.UNREACHABLE) from error
     rows = {row.name: row for row in answer.resources}
-    return {name: _settings_outcome(name, rows.get(name), is_trial=validate_only) for name in names}
+    doing = _Doing("changed", Operation.ALTER_CONFIGS, cluster.reach.principal)
+    return {name: _settings_outcome(name, rows.get(name), doing, is_trial=validate_only) for name in names}
 
 
-def _settings_outcome(name: str, row: AlteredResource | None, *, is_trial: bool) -> Outcome:
+def _settings_outcome(name: str, row: AlteredResource | None, doing: _Doing, *, is_trial: bool) -> Outcome:
     if row is not None and row.error == ErrorCode.UNKNOWN_SERVER_ERROR and not is_trial:
         said_so = said(row.error, row.message)
         return Outcome(name, f"whether topic {name} was changed is unknown: {said_so}", is_unknown=True)
-    return _outcome(name, row, "changed", is_trial=is_trial, may_be_done=False)
+    return _outcome(name, row, doing, is_trial=is_trial, may_be_done=False)
 
 
 # --- all of them --------------------------------------------------------------------------------------------------
@@ -205,17 +223,19 @@ def _settings_outcome(name: str, row: AlteredResource | None, *, is_trial: bool)
 def _outcome(
     name: str,
     row: CreatedTopic | DeletedTopic | GrownTopic | AlteredResource | None,
-    done: str,
+    doing: _Doing,
     *,
     is_trial: bool,
     may_be_done: bool,
 ) -> Outcome:
     if row is not None and row.error == ErrorCode.NONE:
         return Outcome(name)
-    why = "the answer does not name it" if row is None else said(row.error, row.message)
+    why = "the answer does not name it"
+    if row is not None:
+        why = said_of_topic(row.error, row.message, doing.principal, doing.operation, name)
     is_open = row is None or row.error == ErrorCode.REQUEST_TIMED_OUT
     if is_trial or not (is_open or may_be_done):
-        return Outcome(name, f"topic {name} is not {done}: {why}")
+        return Outcome(name, f"topic {name} is not {doing.done}: {why}")
     if may_be_done:
         why = f"a controller answered NOT_CONTROLLER, and then {why}"
-    return Outcome(name, f"whether topic {name} was {done} is unknown: {why}", is_unknown=True)
+    return Outcome(name, f"whether topic {name} was {doing.done} is unknown: {why}", is_unknown=True)

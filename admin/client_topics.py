@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
 from lethe.adapters.kafka.client import ClientError, ProtocolError
-from lethe.adapters.kafka.metadata import GRANT_DESCRIBE, GRANT_DESCRIBE_CLUSTER
+from lethe.adapters.kafka.missing_rights import (
+    GRANT_DESCRIBE,
+    GRANT_DESCRIBE_CLUSTER,
+    REFUSALS,
+    grant_on_topic,
+    refused_right,
+)
 from lethe.admin.client_cluster import ClientCluster
 from lethe.admin.refusal import Exit, Refusal
 from lethe.admin.topic_plans import PartitionDescription, TopicDescription
@@ -32,6 +38,7 @@ from lethe.protocol.kafka.queries import (
     MetadataResponse,
     MetadataTopic,
 )
+from lethe.protocol.security.acls import Operation
 from lethe.protocol.topic_names import topics_matching, unknown_topic
 from lethe.protocol.vocabulary import (
     ZERO_TOPIC_ID,
@@ -136,12 +143,19 @@ async def moving_partitions(cluster: ClientCluster) -> Moving:
     except (ClientError, ProtocolError, Refusal) as error:
         return Moving({}, str(error))
     if answer.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        # Kafka's message is a dump of the request.
-        why = f"{error_name(answer.error)} for {cluster.reach.principal}; {GRANT_DESCRIBE_CLUSTER}"
+        why = refused_right(answer.error, cluster.reach.principal, GRANT_DESCRIBE_CLUSTER)
         return Moving({}, f"ListPartitionReassignments: {why}")
     if answer.error != ErrorCode.NONE:
         return Moving({}, f"ListPartitionReassignments: {said(answer.error, answer.message)}")
     return Moving({TopicPartition(row.topic, each.partition): each for row in answer.topics for each in row.partitions})
+
+
+def said_of_topic(error: int, message: str | None, principal: str, operation: Operation, topic: str) -> str:
+    """Return Kafka's words for the error; where the principal lacks the right to the operation, ours."""
+    if error in REFUSALS:
+        # Kafka's message says no more than the error's name, or is a dump of the request.
+        return refused_right(error, principal, grant_on_topic(operation, topic))
+    return said(error, message)
 
 
 def said(error: int, message: str | None) -> str:
@@ -172,8 +186,9 @@ async def read_settings(cluster: ClientCluster, names: Sequence[str]) -> dict[st
     answer = cast(DescribeConfigsResponse, await cluster.ask(DescribeConfigsRequest(wanted)))
     for result in answer.results:
         if result.error != ErrorCode.NONE:
-            why = f"DescribeConfigs: {said(result.error, result.error_message)}"
-            found[result.resource_name] = Settings({}, why)
+            asked = (cluster.reach.principal, Operation.DESCRIBE_CONFIGS, result.resource_name)
+            why = said_of_topic(result.error, result.error_message, *asked)
+            found[result.resource_name] = Settings({}, f"DescribeConfigs: {why}")
             continue
         mine = {each.name: each.value or "" for each in result.entries if each.source == SET_FOR_THE_TOPIC}
         found[result.resource_name] = Settings(mine)
@@ -187,18 +202,19 @@ async def describe_shown(cluster: ClientCluster, shown: ShownTopics, names: Sequ
     """Return the topics in the order of the names; what brokers do not show is None."""
     moving = await moving_partitions(cluster)
     settings = await read_settings(cluster, names)
-    return [_description(name, shown, settings[name], moving) for name in names]
+    principal = cluster.reach.principal
+    return [_description(name, shown, settings[name], moving, principal) for name in names]
 
 
-def _description(name: str, shown: ShownTopics, settings: Settings, moving: Moving) -> TopicDescription:
+def _description(name: str, shown: ShownTopics, settings: Settings, moving: Moving, principal: str) -> TopicDescription:
     topic = shown.topics[name]
     rows = sorted(topic.partitions, key=lambda each: each.partition)
     partitions = tuple(_partition(each, moving.partitions.get(TopicPartition(name, each.partition))) for each in rows)
     problem = None
     if topic.error != ErrorCode.NONE:
-        problem = f"the broker answers {error_name(topic.error)}"
-        if topic.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            problem += f"; {GRANT_DESCRIBE}"
+        is_refused = topic.error in REFUSALS
+        why = refused_right(topic.error, principal, GRANT_DESCRIBE) if is_refused else error_name(topic.error)
+        problem = f"the broker answers {why}"
     return TopicDescription(
         name,
         shown.topic_id(name),

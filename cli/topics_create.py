@@ -200,12 +200,16 @@ async def client_creations(
     trial = await create_topics(cluster, wanted, validate_only=True)
     exist = await _existing(cluster, trial) if if_not_exists else frozenset()
     missing = [each for each in wanted if each.name not in exist]
-    checked = (creation_outcome(each.name, trial.get(each.name), is_trial=True, may_be_done=False) for each in missing)
+    principal = cluster.reach.principal
+    checked = [
+        creation_outcome(each.name, trial.get(each.name), principal, is_trial=True, may_be_done=False)
+        for each in missing
+    ]
     if refused := [outcome for outcome in checked if outcome.problem is not None]:
         raise Refusal("\n".join(str(outcome.problem) for outcome in refused), exit_of(refused))
     made = {} if dry_run or not missing else await create_topics(cluster, missing, validate_only=False)
     outcomes = [
-        creation_outcome(each.name, made.get(each.name), is_trial=False, may_be_done=cluster.may_be_done)
+        creation_outcome(each.name, made.get(each.name), principal, is_trial=False, may_be_done=cluster.may_be_done)
         for each in ([] if dry_run else missing)
     ]
     failed = {outcome.name: outcome for outcome in outcomes if outcome.problem is not None}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lethe.adapters.kafka.client import AccessFailed, ClientError, KafkaConnection
+from lethe.adapters.kafka.missing_rights import GRANT_COMMANDS, refused_right
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.protocol.kafka.admin_configs import (
     BROKER_RESOURCE,
@@ -35,7 +36,6 @@ from lethe.survey.brokers import open_connection
 CLIENT_ID: Final = "lethe-settings"
 DELETE_TOPIC_ENABLE: Final = "delete.topic.enable"
 DELETE_DELAY: Final = "log.segment.delete.delay.ms"
-_GRANT_COMMANDS: Final = "grant it ClusterAction on the cluster"
 _IBP: Final = "inter.broker.protocol.version"
 _LISTENER: Final = "inter.broker.listener.name"
 _CONTROL_LISTENER: Final = "control.plane.listener.name"
@@ -144,7 +144,7 @@ async def ask_about_epoch(
     if error is None:
         problem = "it answered something else than was asked"
     elif error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        problem = f"{error_name(error)} for {principal}; {_GRANT_COMMANDS}"
+        problem = refused_right(error, principal, GRANT_COMMANDS)
     return EpochAnswer(broker.id, error, problem)
 
 

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
 from lethe.adapters.kafka.client import AccessFailed, ClientError, KafkaConnection, RequestTimedOut
-from lethe.adapters.kafka.metadata import GRANT_DESCRIBE, GRANT_DESCRIBE_CLUSTER, ask_metadata, why_incomplete
+from lethe.adapters.kafka.metadata import ask_metadata, why_incomplete
+from lethe.adapters.kafka.missing_rights import GRANT_DESCRIBE, GRANT_DESCRIBE_CLUSTER, REFUSALS, refused_right
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.protocol.kafka.cached_topics import cached_topics, undecided_topics
 from lethe.protocol.kafka.directory_names import FUTURE_SUFFIX, DirectoryKind
@@ -63,7 +64,6 @@ MAX_AT_ONCE_BRIEFLY: Final = 64
 """The same for small answers: silent brokers must not delay the others."""
 NAMES_NO_LOG_DIR: Final = "DescribeLogDirs: it names no log directory"
 """How the reason begins where a broker answers without an error, and with no log directory."""
-_REFUSALS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +247,10 @@ async def _log_dirs(
         partitions = tuple(DescribableTopic(topic, tuple(numbers)) for topic, numbers in scope.partitions.items())
     described = cast(DescribeLogDirsResponse, await connection.ask(DescribeLogDirsRequest(partitions)))
     if described.error != ErrorCode.NONE:
+        if described.error in REFUSALS:
+            why = refused_right(described.error, connection.principal, GRANT_DESCRIBE_CLUSTER)
+            return UnansweredQuestion(BrokerFailure.REFUSED, f"DescribeLogDirs: {why}", BrokerPlace.LOGS)
         why = f"DescribeLogDirs: {error_name(described.error)}"
-        if described.error in _REFUSALS:
-            why += f" for {connection.principal}; {GRANT_DESCRIBE_CLUSTER}"
-            return UnansweredQuestion(BrokerFailure.REFUSED, why, BrokerPlace.LOGS)
         return UnansweredQuestion(BrokerFailure.ERROR, why, BrokerPlace.LOGS)
     if not described.log_dirs:
         # Brokers before 3.0 answer an unauthorized client like this, without an error.

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Final, cast
 
 from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.kafka.missing_rights import GRANT_DESCRIBE
 from lethe.protocol.kafka.cached_topics import FIRST_WITHOUT_CREATION
 from lethe.protocol.kafka.connection import highest_common_version
 from lethe.protocol.kafka.control import ApiKey
@@ -25,8 +26,6 @@ from lethe.protocol.kafka.queries import MetadataRequest, MetadataRequestTopic, 
 
 PROBE: Final = "zz-lethe-may-it-see-all-topics"
 """A name that no topic has, and that no right to some prefix of names includes."""
-GRANT_DESCRIBE: Final = "grant it Describe on all topics"
-GRANT_DESCRIBE_CLUSTER: Final = "grant it Describe on the cluster"
 
 
 async def ask_metadata(connection: KafkaConnection, topics: Collection[str] | None) -> MetadataResponse:

@@ -281,7 +281,10 @@ async def test_no_settings_are_changed_where_one_topics_cannot_be() -> None:
     kafka = served()
     kafka.settings_refused = {"bills": (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")}
     wanted = TopicChangeRequest(("orders", "bills"), 5, config={"segment.ms": "9"})
-    said = "topic bills is not changed: TOPIC_AUTHORIZATION_FAILED: Topic authorization failed."
+    said = (
+        "topic bills is not changed: TOPIC_AUTHORIZATION_FAILED for User:ANONYMOUS; "
+        "grant it AlterConfigs on topic bills"
+    )
     async with cluster_of(kafka) as cluster:
         with pytest.raises(Refusal, match=said) as refused:
             await client_alteration(cluster, wanted)
@@ -290,6 +293,22 @@ async def test_no_settings_are_changed_where_one_topics_cannot_be() -> None:
         ):
             await client_alteration(cluster, TopicChangeRequest(("bills",), delete_config=("retention.ms",)))
     assert refused.value.exit is Exit.NO
+    assert kafka.changes == 0
+
+
+@pytest.mark.parametrize("error", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
+async def test_a_right_that_is_missing_is_named_with_who_lacks_it(error: ErrorCode) -> None:
+    kafka = served()
+    kafka.refusals = dict.fromkeys(("new", "bills"), (error, "Authorization failed."))
+    kafka.settings_unseen = frozenset({"orders"})
+    who = "AUTHORIZATION_FAILED for User:ANONYMOUS; grant it"
+    async with cluster_of(kafka) as cluster:
+        with pytest.raises(Refusal, match=f"topic new is not created: .*{who} Create on topic new$"):
+            await client_creations(cluster, [TopicCreationRequest("new", 1, 1)])
+        with pytest.raises(Refusal, match=f"topic bills is not changed: .*{who} Alter on topic bills$"):
+            await client_alteration(cluster, TopicChangeRequest(("bills",), 5))
+        with pytest.raises(Refusal, match=f"settings are unseen: .*{who} DescribeConfigs on topic orders$"):
+            await client_alteration(cluster, TopicChangeRequest(("orders",), config={"segment.ms": "9"}))
     assert kafka.changes == 0
 
 

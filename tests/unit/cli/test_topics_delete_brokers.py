@@ -49,6 +49,18 @@ async def test_topics_are_deleted_by_their_ids(capsys: pytest.CaptureFixture[str
     assert "orders" not in kafka.topics
 
 
+@pytest.mark.parametrize("error", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
+async def test_a_right_that_is_missing_is_named_with_who_lacks_it(error: ErrorCode) -> None:
+    kafka = served()
+    kafka.refusals = {"orders": (error, "Authorization failed.")}
+    async with cluster_of(kafka) as cluster:
+        answer = await brokers_deletion(cluster, BrokersDeletion(("orders", "bills")))
+    said = f"topic orders is not deleted: {error.name} for User:ANONYMOUS; grant it Delete on topic orders"
+    assert said in answer.lines[-1]
+    assert answer.exit is Exit.NO
+    assert [*kafka.topics] == ["orders", "orders.eu", "__consumer_offsets"]
+
+
 async def test_a_topic_that_was_made_under_the_name_since_stays() -> None:
     kafka = served()
     async with cluster_of(kafka) as cluster:

@@ -1,0 +1,27 @@
+"""The words for a right that a broker's authorizer refuses: the error, the principal that lacks it, and the remedy.
+
+DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED for User:ann; grant it Describe on the cluster
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.security.acls import Operation
+
+REFUSALS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+"""The errors of requests about topics and the cluster."""
+GRANT_DESCRIBE: Final = "grant it Describe on all topics"
+GRANT_DESCRIBE_CLUSTER: Final = "grant it Describe on the cluster"
+GRANT_COMMANDS: Final = "grant it ClusterAction on the cluster"
+
+
+def grant_on_topic(operation: Operation, topic: str) -> str:
+    """Return the remedy for a right that is needed for one topic."""
+    return f"grant it {operation.value} on topic {topic}"
+
+
+def refused_right(error: int, principal: str, grant: str) -> str:
+    """Return why the request was refused to the principal, and the remedy. `error` is one of REFUSALS."""
+    return f"{error_name(error)} for {principal}; {grant}"
