@@ -80,6 +80,8 @@ class DoctorView:
     """Requests, notifications and markers that were the same throughout the look."""
     epochs: tuple[EpochAnswer, ...] = ()
     election_rate: ElectionRate = field(default_factory=lambda: ElectionRate(0, 0))
+    settings: tuple[BrokerSettings, ...] = ()
+    """Of the registered brokers."""
     malformed: frozenset[str] = frozenset()
     """Problems of ZooKeeper that are content which cannot be understood, by path; the others could not be seen."""
 
@@ -117,7 +119,7 @@ async def examine(
     rate = ElectionRate(elections, int((time.monotonic() - began_s) * 1000))
     evidence = with_broker_settings(RescueSnapshot(evidence, (), None, settings, (), rate))
     malformed = await _malformed(session, tree, others)
-    return DoctorView(survey, again, evidence, others, standing, epochs, rate, malformed)
+    return DoctorView(survey, again, evidence, others, standing, epochs, rate, settings, malformed)
 
 
 async def _epochs(session: ZooKeeperSession, ask: BrokerQuestions, tree: ZooKeeperTree) -> tuple[EpochAnswer, ...]:

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 from lethe.admin.doctor_ills import Ill, IllKind
 from lethe.admin.doctor_look import DoctorView
+from lethe.admin.doctor_unseen import unseen
 from lethe.admin.doctor_znodes import REQUESTS_TO_LETHE
-from lethe.admin.rescue_ghosts import compared, foreign_partitions
+from lethe.admin.rescue_ghosts import foreign_partitions
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted, listed
 from lethe.protocol.findings import Reason
@@ -66,7 +67,7 @@ def diagnose(view: DoctorView) -> Diagnosis:
     ills = {ill.key: ill for ill in found if ill.topic not in moving and not _may_return(view, ill)}
     order = list(IllKind)
     ranked = sorted(ills.values(), key=lambda ill: (ill.kind.severity.rank, order.index(ill.kind), ill.what))
-    return Diagnosis(tuple(ranked), tuple(_unseen(view)))
+    return Diagnosis(tuple(ranked), tuple(unseen(view)))
 
 
 def _may_return(view: DoctorView, ill: Ill) -> bool:
@@ -368,22 +369,3 @@ def _stands(view: DoctorView, found: Leftover) -> bool:
 
 def _size(found: Leftover) -> str:
     return counted(found.size_bytes, "byte") if found.size_bytes else ""
-
-
-# --- unseen -------------------------------------------------------------------------------------------------------
-
-
-def _unseen(view: DoctorView) -> Iterator[Problem]:
-    tree = view.survey.zookeeper
-    told = [*view.survey.problems, *view.others.problems]
-    said = list(dict.fromkeys(problem for problem in told if problem.where not in view.malformed))
-    yield from said
-    for broker, why in compared(view.survey).unseen:
-        if all(problem.what != why for problem in said):
-            yield Problem(f"metadata cache of broker {broker}", why)
-    failed = {problem.where for problem in said}
-    for each in view.epochs:
-        if not each.is_known and f"broker {each.broker}" not in failed:
-            yield Problem(f"broker {each.broker}", f"whether it accepts the controller epoch is not known: {each.why}")
-    if tree.controller_epoch is None and tree.brokers and tree.could_read(paths.CONTROLLER_EPOCH):
-        yield Problem(paths.CONTROLLER_EPOCH, "there is none: whether brokers accept the controller is not known")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lethe.adapters.kafka.client import AccessFailed, ClientError, KafkaConnection
-from lethe.adapters.kafka.missing_rights import GRANT_COMMANDS, refused_right
+from lethe.adapters.kafka.missing_rights import GRANT_COMMANDS, GRANT_DESCRIBE_CONFIGS, REFUSALS, refused_right
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.protocol.kafka.admin_configs import (
     BROKER_RESOURCE,
@@ -62,6 +62,8 @@ class BrokerSettings:
     """Its answer to a controller's request that changes nothing; None: no answer, or not asked."""
     principal: str = ""
     """Who has asked it, as its authorizer sees it; empty where no connection was had."""
+    unseen: str | None = None
+    """Why it did not return its settings to this principal, and the right to grant."""
     refusal: str | None = None
     """Why none of its listeners takes this client. Asking again is useless: the configuration has to change."""
 
@@ -81,9 +83,9 @@ async def read_settings(
             broker, reach, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, client_id=CLIENT_ID
         ) as connection:
             offered = await connection.offered_versions()
-            settings: Mapping[str, str] = {}
+            settings, unseen = dict[str, str](), None
             if ApiKey.DESCRIBE_CONFIGS in offered:
-                settings = await _settings(connection, broker.id)
+                settings, unseen = await _settings(connection, broker.id)
             refused = None if as_controller is None else await _command_error(connection, as_controller)
             principal = connection.principal
     except AccessFailed as error:
@@ -99,6 +101,7 @@ async def read_settings(
         authorizer=settings.get(AUTHORIZER),
         command_error=refused,
         principal=principal,
+        unseen=unseen,
     )
 
 
@@ -155,18 +158,24 @@ async def _command_error(
     return answer.error if isinstance(answer, StopReplicaResponse) else None
 
 
-async def _settings(connection: KafkaConnection, broker: BrokerId) -> dict[str, str]:
+async def _settings(connection: KafkaConnection, broker: BrokerId) -> tuple[dict[str, str], str | None]:
+    """Return the settings, and why this client may not see them."""
     asked = DescribeConfigsRequest((DescribableConfigs(BROKER_RESOURCE, str(broker), _ASKED),))
     answer = await connection.ask(asked)
     if not isinstance(answer, DescribeConfigsResponse):
-        return {}
-    return {
+        return {}, None
+    refused = next((result.error for result in answer.results if result.error in REFUSALS), None)
+    unseen = None
+    if refused is not None:
+        unseen = f"DescribeConfigs: {refused_right(refused, connection.principal, GRANT_DESCRIBE_CONFIGS)}"
+    found = {
         entry.name: entry.value
         for result in answer.results
         if result.error == ErrorCode.NONE
         for entry in result.entries
         if entry.value
     }
+    return found, unseen
 
 
 def _number(text: str | None) -> int | None:

@@ -14,6 +14,7 @@ REFUSALS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHO
 """The errors of requests about topics and the cluster."""
 GRANT_DESCRIBE: Final = "grant it Describe on all topics"
 GRANT_DESCRIBE_CLUSTER: Final = "grant it Describe on the cluster"
+GRANT_DESCRIBE_CONFIGS: Final = "grant it DescribeConfigs on the cluster"
 GRANT_COMMANDS: Final = "grant it ClusterAction on the cluster"
 
 

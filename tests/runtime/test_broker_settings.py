@@ -94,6 +94,8 @@ async def test_what_is_not_told_is_not_known_and_versions_speak_for_the_protocol
     async with configured({}, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) as broker:
         found = await read_settings(broker, PLAINTEXT_REACH, 20_000)
     assert (found.deletes_topics, found.listener, found.problem) == (None, None, None)
+    lacking = "CLUSTER_AUTHORIZATION_FAILED for User:ANONYMOUS; grant it DescribeConfigs on the cluster"
+    assert found.unseen == f"DescribeConfigs: {lacking}"
     assert found.inter_broker_protocol == InterBrokerProtocol.parse("3.9")
     async with configured({}, versions=OLD) as broker:
         assert (
