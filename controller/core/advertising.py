@@ -39,6 +39,7 @@ from lethe.protocol.zookeeper.operations import (
     ReadOutcome,
     SetData,
     ZkError,
+    error_words,
 )
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
@@ -69,7 +70,7 @@ def on_own_id_stored(step: StepContext, outcomes: Sequence[GroupOutcome]) -> Non
     outcome = outcomes[-1]
     if isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NODE_EXISTS:
         path = paths.controller_known(step.context.config.controller_id)
-        step.refuse("cluster", f"creating {path}", outcome.error.name)
+        step.refuse("cluster", f"creating {path}", error_words(outcome.error))
 
 
 # --- registration -------------------------------------------------------------------------------------------------
@@ -124,7 +125,7 @@ def on_registration_written(step: StepContext, task: RegistrationWritten, outcom
     elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.NODE_EXISTS:
         step.read((GetData(_path(context)),), RegistrationRead())
     else:
-        why = outcome.error.name if isinstance(outcome, GroupFailed) else "its outcome is not known"
+        why = error_words(outcome.error) if isinstance(outcome, GroupFailed) else "its outcome is not known"
         step.refuse("cluster", f"registering as {_path(context)}", why)
 
 

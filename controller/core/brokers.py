@@ -50,7 +50,16 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import Broker, BrokerId
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, is_absent
+from lethe.protocol.zookeeper.operations import (
+    Children,
+    Data,
+    GetChildren,
+    GetData,
+    ReadFailed,
+    ReadOutcome,
+    error_words,
+    is_absent,
+)
 
 # --- who is there -------------------------------------------------------------------------------------------------
 
@@ -117,7 +126,9 @@ def _understood(step: StepContext, broker_id: BrokerId, outcome: ReadOutcome) ->
                 return broker
     else:
         problem = (
-            f"reading it failed with {outcome.error.name}" if isinstance(outcome, ReadFailed) else "it was not read"
+            f"reading it failed with {error_words(outcome.error)}"
+            if isinstance(outcome, ReadFailed)
+            else "it was not read"
         )
     known = cluster.quarantined_brokers.get(broker_id)
     if known is None or known.reason != problem:

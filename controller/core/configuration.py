@@ -60,7 +60,16 @@ from lethe.protocol.own_settings import (
 )
 from lethe.protocol.topic_globs import PROTECTED_TOPICS, parse_globs
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Children, Data, GetChildren, GetData, ReadFailed, ReadOutcome, ZkError
+from lethe.protocol.zookeeper.operations import (
+    Children,
+    Data,
+    GetChildren,
+    GetData,
+    ReadFailed,
+    ReadOutcome,
+    ZkError,
+    failure_words,
+)
 from lethe.protocol.zookeeper.znodes import ConfigChange, OfflineReplicas
 
 # --- notifications ------------------------------------------------------------------------------------------------
@@ -238,8 +247,7 @@ def _config(
                 return None, UnreadableConfiguration(path, error.reason, step.now_ms)
             merged |= {name: _Value(value, path) for name, value in decoded.items()}
         elif not isinstance(outcome, ReadFailed) or outcome.error is not ZkError.NO_NODE:
-            error_name = outcome.error.name if isinstance(outcome, ReadFailed) else "no data"
-            return None, UnreadableConfiguration(path, f"reading it: {error_name}", step.now_ms)
+            return None, UnreadableConfiguration(path, f"reading it: {failure_words(outcome)}", step.now_ms)
     return merged, None
 
 

@@ -46,6 +46,7 @@ from lethe.protocol.zookeeper.operations import (
     ReadOutcome,
     SetData,
     ZkError,
+    error_words,
     is_absent,
 )
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
@@ -191,7 +192,11 @@ def understood(name: str, outcome: ReadOutcome) -> znodes.TopicZnode | str:
     if problem is not None:
         return problem
     if not isinstance(outcome, Data):
-        return f"reading it failed with {outcome.error.name}" if isinstance(outcome, ReadFailed) else "it was not read"
+        return (
+            f"reading it failed with {error_words(outcome.error)}"
+            if isinstance(outcome, ReadFailed)
+            else "it was not read"
+        )
     try:
         return znodes.decode_topic(name, outcome.data)
     except znodes.MalformedZnode as error:
@@ -234,7 +239,7 @@ def on_topic_ids_written(step: StepContext, task: TopicIdsWritten, outcomes: Seq
             topic.id, topic.version = topic_id, topic.version + 1
         elif isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.BAD_VERSION, ZkError.NO_NODE):
             # Not a concurrent write: a retry would fail in the same way.
-            step.refuse(f"topic/{name}", "giving the topic an id", outcome.error.name)
+            step.refuse(f"topic/{name}", "giving the topic an id", error_words(outcome.error))
         else:
             remove_topic(cluster, name)
             changed.append(name)

@@ -57,7 +57,7 @@ from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.partition_errors import PartitionErrors
 from lethe.protocol.vocabulary import LEADER_NONE, NO_LEADER_EPOCH, BrokerId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Children, Delete, ReadOutcome, ZkError, read_error
+from lethe.protocol.zookeeper.operations import Children, Delete, ReadOutcome, ZkError, error_words, read_error
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 NOT_LISTED: Final = "the answer does not list the partition"
@@ -304,7 +304,7 @@ def on_closed(step: StepContext, task: DebtsClosed, outcomes: Iterable[GroupOutc
         if debt is None:
             continue
         if isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NO_NODE:
-            step.refuse(f"topic/{key.topic}", f"removing {key.path}", outcome.error.name)
+            step.refuse(f"topic/{key.topic}", f"removing {key.path}", error_words(outcome.error))
             _again(step, debt, outcome.error.name)
             continue
         debts.drop(key)
@@ -324,7 +324,7 @@ def on_left_listed(step: StepContext, task: DebtsLeftListed, outcomes: Sequence[
     debts = step.context.cluster.debts
     for broker, outcome in zip(task.brokers, outcomes, strict=True):
         if (error := read_error(outcome)) is not None:
-            step.refuse(f"broker/{broker}", f"reading {paths.debts_of(broker)}", error.name)
+            step.refuse(f"broker/{broker}", f"reading {paths.debts_of(broker)}", error_words(error))
             continue
         if not isinstance(outcome, Children):
             debts.parents.pop(broker, None)

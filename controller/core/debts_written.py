@@ -45,6 +45,7 @@ from lethe.protocol.zookeeper.operations import (
     ReadOutcome,
     SetData,
     ZkError,
+    error_words,
     is_absent,
     read_error,
 )
@@ -107,7 +108,7 @@ def on_parents_created(step: StepContext, task: DebtParentsCreated, outcomes: Se
     errors: dict[BrokerId, str] = {}
     for broker, outcome in zip(task.brokers, outcomes[-len(task.brokers) :], strict=True):
         if isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NODE_EXISTS:
-            errors[broker] = f"{outcome.error.name} at {paths.debts_of(broker)}"
+            errors[broker] = f"{paths.debts_of(broker)}: {error_words(outcome.error)}"
         else:
             known[broker] = None
     refused: dict[str, str] = {}
@@ -125,7 +126,7 @@ def on_written(step: StepContext, task: DebtsWritten, outcomes: Sequence[GroupOu
     refused: dict[str, str] = {}
     for (key, debt), outcome in zip(task.debts, outcomes, strict=True):
         if isinstance(outcome, GroupFailed):
-            refused[key.topic] = f"{outcome.error.name} at {key.path}"
+            refused[key.topic] = f"{key.path}: {error_words(outcome.error)}"
             _note_surprise(step, key, outcome.error)
             continue
         debts.unreadable.pop(key.path, None)
@@ -173,7 +174,7 @@ def on_debtors_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> Non
     debts = step.context.cluster.debts
     debts.unreadable.clear()
     if (error := read_error(outcomes[0])) is not None:
-        _set_aside(step, UnreadableDebt(None, paths.debts(), f"reading it failed with {error.name}", None))
+        _set_aside(step, UnreadableDebt(None, paths.debts(), f"reading it failed with {error_words(error)}", None))
     names = outcomes[0].names if isinstance(outcomes[0], Children) else ()
     brokers = tuple(sorted(broker for broker in map(paths.broker_named, names) if broker is not None))
     debts.parents = dict.fromkeys(brokers)
@@ -187,7 +188,7 @@ def on_debts_listed(step: StepContext, task: DebtsListed, outcomes: Sequence[Rea
     for broker, outcome in zip(task.brokers, outcomes, strict=True):
         if (error := read_error(outcome)) is not None:
             path = paths.debts_of(broker)
-            _set_aside(step, UnreadableDebt(broker, path, f"reading it failed with {error.name}", None))
+            _set_aside(step, UnreadableDebt(broker, path, f"reading it failed with {error_words(error)}", None))
         children += ((broker, name) for name in (outcome.names if isinstance(outcome, Children) else ()))
     if children:
         reads = (GetData(f"{paths.debts_of(broker)}/{child}") for broker, child in children)
@@ -212,7 +213,7 @@ def on_debts_read(step: StepContext, task: DebtsRead, outcomes: Sequence[ReadOut
                 found[DebtKey(broker, *named)] = debt
         elif not is_absent(outcome):
             error = read_error(outcome)
-            reason = f"reading it failed with {error.name}" if error is not None else "it was not read"
+            reason = f"reading it failed with {error_words(error)}" if error is not None else "it was not read"
             _set_aside(step, UnreadableDebt(broker, path, reason, named[0] if named else None))
     _replace(step, found)
 

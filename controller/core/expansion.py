@@ -31,7 +31,16 @@ from lethe.controller.core.topic import Topic
 from lethe.protocol.journal import EventRecordType, partition_ranges
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Data, GetData, Operation, ReadOutcome, SetData, ZkError, is_absent
+from lethe.protocol.zookeeper.operations import (
+    Data,
+    GetData,
+    Operation,
+    ReadOutcome,
+    SetData,
+    ZkError,
+    error_words,
+    is_absent,
+)
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 
@@ -164,7 +173,7 @@ def on_topics_restored(step: StepContext, task: TopicsRestored, outcomes: Sequen
         elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.BAD_VERSION:
             again.append(name)
         elif isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NO_NODE:
-            step.refuse(f"topic/{name}", "writing its znode back", outcome.error.name)
+            step.refuse(f"topic/{name}", "writing its znode back", error_words(outcome.error))
     if again:
         step.do(ReadModifiedTopics(tuple(again)))
 

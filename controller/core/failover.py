@@ -42,6 +42,7 @@ from lethe.protocol.zookeeper.operations import (
     GetChildren,
     GetData,
     ReadOutcome,
+    error_words,
     read_error,
 )
 
@@ -102,7 +103,7 @@ def on_states_read(step: StepContext, task: StatesRead, outcomes: Sequence[ReadO
                 if state is not None:
                     found.setdefault(topic_partition.topic, {})[topic_partition.partition] = state
         elif (error := read_error(outcome)) is not None:
-            problem = f"reading it failed with {error.name}"
+            problem = f"reading it failed with {error_words(error)}"
         if problem is not None:
             step.refuse(f"partition/{topic_partition}", "reading its state", problem)
     for name, states in found.items():

@@ -50,6 +50,7 @@ from lethe.protocol.zookeeper.operations import (
     SetData,
     ZkError,
     absence_check,
+    error_words,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
@@ -194,7 +195,7 @@ def _refuse_removal(step: StepContext, debt: DebtKey | str, error: ZkError) -> N
     else:
         broker, path = debt.broker, debt.path
     subject = "cluster" if broker is None else f"broker/{broker}"
-    step.refuse(subject, f"{FORGETTING}: removing {path}", error.name)
+    step.refuse(subject, f"{FORGETTING}: removing {path}", error_words(error))
 
 
 def _write_off(step: StepContext, key: DebtKey) -> None:
@@ -210,6 +211,6 @@ def on_answered(step: StepContext, task: ForgetsAnswered, outcomes: Sequence[Gro
         if isinstance(outcome, GroupFailed) and outcome.error in _CHANGED:
             step.do(ReadForgets())
         elif isinstance(outcome, GroupFailed):
-            step.refuse(f"broker/{broker}", f"{FORGETTING}: answering the request", outcome.error.name)
+            step.refuse(f"broker/{broker}", f"{FORGETTING}: answering the request", error_words(outcome.error))
         else:
             forgotten.pop(broker, None)

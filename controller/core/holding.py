@@ -41,7 +41,15 @@ from lethe.controller.core.tasks_deletion import (
 )
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Delete, GetData, Operation, ReadOutcome, ZkError, absence_check
+from lethe.protocol.zookeeper.operations import (
+    Delete,
+    GetData,
+    Operation,
+    ReadOutcome,
+    ZkError,
+    absence_check,
+    error_words,
+)
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 
 MAX_REFUSED: Final = 1_000
@@ -173,10 +181,10 @@ def on_markers_removed(step: StepContext, task: MarkersRemoved, outcomes: Sequen
                 context.tasks.append(ListDeletions())
                 continue
             if outcome.error is not ZkError.NO_NODE:
-                step.refuse(f"topic/{name}", "removing its deletion marker", outcome.error.name)
+                step.refuse(f"topic/{name}", "removing its deletion marker", error_words(outcome.error))
                 mark = cluster.marks.get(name)
                 if mark is not None:
-                    cluster.marks[name] = mark._replace(last_error=outcome.error.name)
+                    cluster.marks[name] = mark._replace(last_error=error_words(outcome.error))
                 continue
         if task.ghosts:
             refuse(step, (name,), CauseKind.MARKER_WITHOUT_TOPIC, NO_SUCH_TOPIC)

@@ -66,8 +66,8 @@ from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import (
     Data,
     GetData,
-    ReadFailed,
     ReadOutcome,
+    failure_words,
     is_absent,
     read_error,
 )
@@ -196,8 +196,8 @@ def on_unclean_configs_read(step: StepContext, task: UncleanConfigsRead, outcome
     default = step.context.unclean_leader_election_enable
     allowed = []
     for topic, outcome in zip(task.topics, outcomes, strict=True):
-        if (error := read_error(outcome)) is not None:
-            step.refuse(f"topic/{topic}", "unclean leader election", f"reading its config: {error.name}")
+        if read_error(outcome) is not None:
+            step.refuse(f"topic/{topic}", "unclean leader election", f"reading its config: {failure_words(outcome)}")
             continue
         try:
             config = znodes.decode_config(
@@ -383,7 +383,7 @@ def take_in_state(context: Context, topic_partition: TopicPartition, outcome: Re
     """Store a partition's state as just read. Return the problem with it, or None."""
     cluster = context.cluster
     if not isinstance(outcome, Data):
-        return f"reading it failed with {outcome.error.name if isinstance(outcome, ReadFailed) else 'no data'}"
+        return f"reading it failed with {failure_words(outcome)}"
     try:
         state = znodes.decode_state(*topic_partition, outcome.data, outcome.stat.version)
     except znodes.MalformedZnode as error:

@@ -39,6 +39,7 @@ from lethe.protocol.zookeeper.operations import (
     Read,
     ReadFailed,
     ReadOutcome,
+    error_words,
     is_absent,
 )
 
@@ -78,7 +79,7 @@ def on_incarnations_read(step: StepContext, task: IncarnationsRead, outcomes: Se
             continue
         cluster.marker_orders[name] = orders.said(marker)
         if isinstance(there, ReadFailed) and not is_absent(there):
-            hold(step, name, CauseKind.OTHER_INCARNATION, there.error.name)
+            hold(step, name, CauseKind.OTHER_INCARNATION, error_words(there.error))
         elif isinstance(there, Present) and there.stat.czxid != topic.created_zxid:
             is_new.append(name)
         elif isinstance(there, Present) and isinstance(marker, Data) and _is_other(step.context, name):

@@ -30,6 +30,7 @@ from lethe.protocol.zookeeper.operations import (
     GetChildren,
     GetData,
     ReadOutcome,
+    error_words,
     read_error,
 )
 
@@ -80,7 +81,7 @@ def _understood(
             except znodes.MalformedZnode as malformed:
                 step.refuse(_subject(path), "acting on a notification", str(malformed))
         elif (error := read_error(outcome)) is not None:
-            step.refuse(_subject(path), "acting on a notification", f"reading {path}: {error.name}")
+            step.refuse(_subject(path), "acting on a notification", f"reading {path}: {error_words(error)}")
     return understood
 
 

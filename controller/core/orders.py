@@ -29,7 +29,7 @@ from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.tasks_debts import OrdersRead, WatchOrders
 from lethe.controller.core.tasks_deletion import ListDeletions, ResumeDeletions
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Data, GetData, ReadOutcome, is_absent, read_error
+from lethe.protocol.zookeeper.operations import Data, GetData, ReadOutcome, error_words, is_absent, read_error
 from lethe.protocol.zookeeper.znodes import DeletionOrders
 
 OBEYING: Final = "obeying the new orders in its deletion marker"
@@ -41,7 +41,7 @@ def said(outcome: ReadOutcome) -> DeletionOrders:
     if isinstance(outcome, Data):
         return znodes.decode_deletion_marker(outcome.data)
     error = read_error(outcome)
-    return NO_ORDERS if error is None else DeletionOrders(problem=f"reading it failed with {error.name}")
+    return NO_ORDERS if error is None else DeletionOrders(problem=f"reading it failed with {error_words(error)}")
 
 
 def names_another(orders: DeletionOrders, czxid: int) -> bool:

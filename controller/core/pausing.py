@@ -51,6 +51,7 @@ from lethe.protocol.zookeeper.operations import (
     ReadOutcome,
     SetData,
     ZkError,
+    error_words,
     is_absent,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
@@ -102,7 +103,7 @@ def _ordered(outcomes: Sequence[ReadOutcome], before: DeletionPause | None, now_
     if isinstance(content, Data):
         said = znodes.decode_deletions_paused(content.data)
     else:
-        error = content.error.name if isinstance(content, ReadFailed) else "nothing"
+        error = error_words(content.error) if isinstance(content, ReadFailed) else "nothing"
         said = znodes.DeletionsPaused(None, f"unreadable: reading it failed with {error}")
     since_ms = said.since_ms
     if since_ms is None:
@@ -191,7 +192,7 @@ def on_begun_noted(step: StepContext, task: BegunNoted, outcomes: Sequence[Group
         elif error is not ZkError.NO_NODE:
             ready.append(name)
         if error is not None and error not in (ZkError.BAD_VERSION, ZkError.NO_NODE):
-            step.refuse(f"topic/{name}", NOTING, error.name)
+            step.refuse(f"topic/{name}", NOTING, error_words(error))
     if ready and task.queue:
         step.do(QueueDeletions(tuple(ready), task.loading, tuple(ready)))
     _read_before_noting(step, NoteBegun(tuple(again), task.queue, task.loading))

@@ -38,6 +38,7 @@ from lethe.protocol.zookeeper.operations import (
     GetData,
     ReadOutcome,
     ZkError,
+    error_words,
     read_error,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
@@ -85,7 +86,7 @@ def on_preferred_elections_read(step: StepContext, outcomes: Sequence[ReadOutcom
     content = outcomes[1]
     if not isinstance(content, Data):
         if (error := read_error(content)) is not None:
-            step.refuse("cluster", _ELECTION, f"reading {paths.preferred_replica_election()}: {error.name}")
+            step.refuse("cluster", _ELECTION, f"reading {paths.preferred_replica_election()}: {error_words(error)}")
         return
     try:
         asked = znodes.decode_preferred_replica_election(content.data)
@@ -125,7 +126,7 @@ def on_preferred_elections_removed(step: StepContext, outcome: GroupOutcome) -> 
     """Record a failed removal. After a success or a conflict, the watch causes another read."""
     if isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.NO_NODE, ZkError.BAD_VERSION):
         path = paths.preferred_replica_election()
-        step.refuse("cluster", f"removing {path}", f"{outcome.error.name}; remove it by hand")
+        step.refuse("cluster", f"removing {path}", f"{error_words(outcome.error)}; remove it by hand")
 
 
 # --- from time to time --------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from lethe.protocol.zookeeper.operations import (
     ReadOutcome,
     SetData,
     ZkError,
+    error_words,
     is_absent,
 )
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
@@ -73,7 +74,7 @@ def on_producer_ids_read(step: StepContext, task: ProducerIdsRead, outcomes: Seq
             _refuse(step, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
             return
     elif not is_absent(outcome):
-        why = outcome.error.name if isinstance(outcome, ReadFailed) else "no data"
+        why = error_words(outcome.error) if isinstance(outcome, ReadFailed) else "no data"
         _refuse(step, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"reading {path}: {why}")
         return
     block = following(last, requests.asked(step.context, task.key, AllocateProducerIdsRequest).broker_id)
@@ -109,5 +110,5 @@ def on_producer_ids_written(step: StepContext, task: ProducerIdsWritten, outcome
     elif isinstance(outcome, GroupFailed) and outcome.error in _OVERTAKEN:
         step.do(AllocateProducerIds(task.key))
     else:
-        why = outcome.error.name if isinstance(outcome, GroupFailed) else "its outcome is not known"
+        why = error_words(outcome.error) if isinstance(outcome, GroupFailed) else "its outcome is not known"
         _refuse(step, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"writing {paths.producer_id_block()}: {why}")

@@ -43,6 +43,7 @@ from lethe.protocol.zookeeper.operations import (
     ReadOutcome,
     SetData,
     ZkError,
+    error_words,
     read_error,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
@@ -79,7 +80,7 @@ def on_reassignments_read(step: StepContext, task: ReassignmentsRead, outcomes: 
     context.cluster.reassignments_requested = isinstance(outcome, Data)
     if not isinstance(outcome, Data):
         if (error := read_error(outcome)) is not None:
-            step.refuse("reassignments", f"reading {paths.reassign_partitions()}", error.name)
+            step.refuse("reassignments", f"reading {paths.reassign_partitions()}", error_words(error))
         return
     try:
         asked = znodes.decode_reassignment(outcome.data)
@@ -172,4 +173,4 @@ def write_requested(left: dict[TopicPartition, tuple[int, ...]], version: int) -
 def on_reassignments_trimmed(step: StepContext, outcome: GroupOutcome) -> None:
     """Record errors, except conflicts: after those the watch causes another read."""
     if isinstance(outcome, GroupFailed) and outcome.error not in (ZkError.BAD_VERSION, ZkError.NO_NODE):
-        step.refuse("reassignments", f"shortening {paths.reassign_partitions()}", outcome.error.name)
+        step.refuse("reassignments", f"shortening {paths.reassign_partitions()}", error_words(outcome.error))

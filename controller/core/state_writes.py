@@ -12,7 +12,7 @@ from lethe.controller.core.tasks_partitions import LeaderStates
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Operation, SetData, ZkError
+from lethe.protocol.zookeeper.operations import Operation, SetData, ZkError, error_words
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
 
 
@@ -73,7 +73,7 @@ def is_removed(outcome: GroupOutcome) -> bool:
 
 
 def refuse_write(step: StepContext, topic_partition: TopicPartition, what: str, outcome: GroupOutcome) -> None:
-    why = outcome.error.name if isinstance(outcome, GroupFailed) else "the outcome of the write is not known"
+    why = error_words(outcome.error) if isinstance(outcome, GroupFailed) else "the outcome of the write is not known"
     step.record(EventRecordType.REFUSAL, f"partition/{topic_partition}", what=what, why=f"writing its state: {why}")
 
 

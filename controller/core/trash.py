@@ -54,6 +54,7 @@ from lethe.protocol.zookeeper.operations import (
     Operation,
     SetData,
     ZkError,
+    error_words,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
@@ -199,7 +200,7 @@ def on_trash_written(step: StepContext, task: TrashWritten, outcomes: Sequence[G
                 trash.topics[name] = TrashedTopic(entry, step.now_ms)
                 restoring.append(name)
             elif rest is None:
-                put_off(step, name, MOVING, outcome.error.name)
+                put_off(step, name, MOVING, error_words(outcome.error))
             elif rest:
                 rests[name] = rest
             else:

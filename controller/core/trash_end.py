@@ -45,7 +45,16 @@ from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal_trash import EXPIRED, GAVE_WAY, PURGED
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.config_writes import config_operations
-from lethe.protocol.zookeeper.operations import Create, Data, Delete, GetData, Operation, ReadOutcome, ZkError
+from lethe.protocol.zookeeper.operations import (
+    Create,
+    Data,
+    Delete,
+    GetData,
+    Operation,
+    ReadOutcome,
+    ZkError,
+    error_words,
+)
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
 from lethe.protocol.zookeeper.znodes import DeletionOrders, RequestedAction, TopicRequest, TrashEntry, TrashPhase
 
@@ -227,9 +236,9 @@ def _put_off(step: StepContext, name: str, end: PurgedEnd, failed: GroupFailed) 
     if has_changed:
         why = "its settings have changed meanwhile"
     elif is_about_settings:
-        why = f"its settings are not restored: {error.name}"
+        why = f"its settings are not restored: {error_words(error)}"
     else:
-        why = trash.NAME_IS_TAKEN if _is_taken(end, failed) else error.name
+        why = trash.NAME_IS_TAKEN if _is_taken(end, failed) else error_words(error)
     trash.put_off(step, name, PURGING, why)
     if found is None:
         return

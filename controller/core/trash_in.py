@@ -40,6 +40,7 @@ from lethe.protocol.zookeeper.operations import (
     GetData,
     Operation,
     ReadOutcome,
+    error_words,
 )
 from lethe.protocol.zookeeper.packing import REQUEST_LIMIT_BYTES, GroupFailed, GroupOutcome, operation_bytes
 from lethe.protocol.zookeeper.znodes import SavedPartition, TrashEntry, TrashPhase
@@ -367,7 +368,7 @@ def on_topics_trashed(step: StepContext, task: TopicsTrashed, outcomes: Sequence
             if is_stale(outcome):
                 # The leader that wrote the state may have died before it notified the controller.
                 stale += (TopicPartition(name, number) for number in cluster.topics[name].partitions)
-            _hold(step, name, f"{outcome.error.name}{f' at {written[index]}' if index >= 0 else ''}")
+            _hold(step, name, f"{f'{written[index]}: ' if index >= 0 else ''}{error_words(outcome.error)}")
         else:
             cluster.trash.topics[name] = TrashedTopic(entry)
             gone.append(name)

@@ -59,6 +59,7 @@ from lethe.protocol.zookeeper.operations import (
     ReadOutcome,
     SetData,
     ZkError,
+    error_words,
 )
 from lethe.protocol.zookeeper.packing import REQUEST_LIMIT_BYTES, GroupFailed, GroupOutcome, operation_bytes
 from lethe.protocol.zookeeper.znodes import RequestedAction, SavedPartition, TopicRequest, TrashEntry, TrashPhase
@@ -293,7 +294,7 @@ def on_topics_brought_back(step: StepContext, task: TopicsBroughtBack, outcomes:
         elif isinstance(outcome, GroupFailed):
             # A broker has left, the request was replaced, or ZooKeeper refuses the write: it may refuse the next, too.
             changed = _changed(outcome, task.checked[name])
-            trash.put_off(step, name, trash.RESTORING, changed or outcome.error.name)
+            trash.put_off(step, name, trash.RESTORING, changed or error_words(outcome.error))
             if changed is not None or outcome.error is ZkError.BAD_VERSION:
                 step.do(ReadTopicRequests())
             else:

@@ -50,6 +50,7 @@ from lethe.protocol.zookeeper.operations import (
     Read,
     ReadOutcome,
     absence_check,
+    error_words,
     is_absent,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
@@ -143,7 +144,7 @@ def on_frozen_again(step: StepContext, task: SettingsFrozenAgain, outcomes: Sequ
     topics = step.context.cluster.trash.topics
     for (name, again), outcome in zip(task.topics.items(), outcomes, strict=True):
         if isinstance(outcome, GroupFailed):
-            put_off(step, name, RESTORING, outcome.error.name)
+            put_off(step, name, RESTORING, error_words(outcome.error))
             topics[name].is_requested = True
         else:
             _wait(step, name, again._replace(at_ms=step.now_ms))

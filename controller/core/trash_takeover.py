@@ -30,6 +30,7 @@ from lethe.protocol.zookeeper.operations import (
     GetData,
     Present,
     ReadOutcome,
+    error_words,
     is_absent,
     read_error,
 )
@@ -59,7 +60,7 @@ def on_trash_listed(step: StepContext, outcomes: Sequence[ReadOutcome]) -> None:
             )
             step.read(reads, TrashRead(names))
     elif (error := read_error(outcomes[0])) is not None:
-        memory.unseen = f"reading {paths.trash()} failed with {error.name}"
+        memory.unseen = f"reading {paths.trash()} failed with {error_words(error)}"
         step.refuse("cluster", "reading the trash", memory.unseen)
 
 

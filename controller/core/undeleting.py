@@ -47,6 +47,7 @@ from lethe.protocol.zookeeper.operations import (
     ReadOutcome,
     SetData,
     ZkError,
+    error_words,
     is_absent,
     read_error,
 )
@@ -182,7 +183,7 @@ def _problem(context: Context, name: str, asked: _Asked) -> str | None:
     if is_absent(marker):
         return "it is not marked for deletion"
     if (error := read_error(marker)) is not None:
-        return f"reading its marker failed with {error.name}"
+        return f"reading its marker failed with {error_words(error)}"
     if name not in cluster.topics and name not in cluster.quarantined_topics:
         return "there is no such topic"
     topic = cluster.topics.get(name)
@@ -222,7 +223,7 @@ def on_requests_answered(step: StepContext, task: TopicRequestsAnswered, outcome
         if isinstance(outcome, GroupFailed) and outcome.error in _CHANGED:
             is_changed = True
         elif isinstance(outcome, GroupFailed):
-            step.refuse(subject, BRINGING_BACK, outcome.error.name)
+            step.refuse(subject, BRINGING_BACK, error_words(outcome.error))
         elif answer.refused is not None:
             step.refuse(subject, BRINGING_BACK, answer.refused.refused or "")
         else:

@@ -28,7 +28,7 @@ from lethe.adapters.registration import EphemeralTaken, Patience, ensure_roots, 
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Create, Data, GetData, Operation, SetData, read_error
+from lethe.protocol.zookeeper.operations import Create, Data, GetData, Operation, SetData, error_words, read_error
 from lethe.protocol.zookeeper.znodes import is_controller_registration
 
 logger = logging.getLogger(__name__)
@@ -94,7 +94,8 @@ class Instance:
         path = paths.broker_id(self._controller)
         (found,) = await session.read([GetData(path)])
         if (error := read_error(found)) is not None:
-            what = f"{path} cannot be read ({error.name}): a broker may be registered under the id of this controller"
+            why = f"{path} cannot be read ({error_words(error)})"
+            what = f"{why}: a broker may be registered under the id of this controller"
             return _Holder(what, "let this controller read it")
         if isinstance(found, Data) and not is_controller_registration(found.data):
             return _Holder(

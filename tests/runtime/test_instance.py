@@ -110,7 +110,8 @@ async def test_a_broker_under_our_id_is_in_the_way_and_a_listed_controller_is_no
 async def test_a_registration_under_our_id_that_cannot_be_read_is_no_absence() -> None:
     async with opened(FakeZooKeeper()) as ours:
         path = paths.broker_id(OURS)
-        words = rf"{path} cannot be read \(NO_AUTH\): a broker may be .*: let this controller read it"
+        why = r"NO_AUTH, since its access list .* log in to .*"
+        words = rf"{path} cannot be read \({why}\): a broker may be .*: let this controller read it"
         with pytest.raises(ControllerIdTaken, match=words):
             await Instance(OURS).prepare(forbidding(ours, path))
 

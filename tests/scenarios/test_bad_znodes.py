@@ -11,6 +11,7 @@ from lethe.controller.core.effects import ReadZnodes, WriteZnodes
 from lethe.protocol.vocabulary import ZERO_TOPIC_ID, BrokerId, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, role, state, with_topic
 
@@ -134,7 +135,7 @@ def test_topic_that_may_not_be_read_is_neither_forgotten_nor_is_its_deletion() -
     world.refusals[paths.topic("secret")] = ZkError.NO_AUTH
     world.crash()
     world.elect()
-    assert world.context.cluster.quarantined_topics["secret"].reason == "reading it failed with NO_AUTH"
+    assert world.context.cluster.quarantined_topics["secret"].reason == f"reading it failed with {NO_AUTH}"
     assert world.exists(paths.delete_topic("secret"))
     assert world.exists(paths.config_topic("secret"))
 
@@ -170,7 +171,7 @@ def test_broker_whose_registration_may_not_be_read_is_shown() -> None:
     world.refusals[paths.broker_id(2)] = ZkError.NO_AUTH
     world.start_broker(2)
     world.run()
-    assert world.context.cluster.quarantined_brokers[BrokerId(2)].reason == "reading it failed with NO_AUTH"
+    assert world.context.cluster.quarantined_brokers[BrokerId(2)].reason == f"reading it failed with {NO_AUTH}"
 
 
 def test_a_child_of_the_brokers_that_is_no_number_is_nobodys() -> None:
@@ -242,7 +243,7 @@ def test_topic_whose_id_may_not_be_written_is_served_without_one() -> None:
     world.meanwhile = refusing_writes(world, paths.topic("orders"))
     world.create_topic("orders", (1, 2))
     world.run()
-    assert refusals(world, "topic/orders") == ["NO_AUTH"]
+    assert refusals(world, "topic/orders") == [NO_AUTH]
     assert led(world, "orders") == (1, 0, (1, 2))
     assert world.context.cluster.topics["orders"].id is None
 
@@ -276,7 +277,7 @@ def test_unreadable_topic_config_allows_no_unclean_election() -> None:
     world.stop_broker(1)
     world.start_broker(2)
     world.run()
-    assert refusals(world, "topic/orders")[0] == "reading its config: NO_AUTH"
+    assert refusals(world, "topic/orders")[0] == f"reading its config: {NO_AUTH}"
     assert led(world, "orders") == (-1, 2, (1,))
 
 

@@ -25,6 +25,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData, ZkError
 from lethe.protocol.zookeeper.quota_paths import quota_of_client, quota_of_user_client
 from lethe.protocol.zookeeper.znodes import encode_config
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import OneController
 from tests.scenarios import clients
 from tests.scenarios.plot import another_is_elected_meanwhile, cluster, with_topic
@@ -201,7 +202,7 @@ def test_nothing_is_done_while_the_quota_is_unknown(ask: Ask) -> None:
     assert [error for _, error, _ in rows(answer(world, request, 7))] == ["UNKNOWN_SERVER_ERROR"] * 2
     assert len(world.zookeeper.paths()) == before
     (refusal,) = world.recorded(EventRecordType.REFUSAL)
-    assert refusal.data["why"] == "/config/users/throttled: reading it: NO_AUTH"
+    assert refusal.data["why"] == f"/config/users/throttled: reading it: {NO_AUTH}"
 
 
 def test_partitions_that_are_written_anew_after_a_conflict_are_charged_once() -> None:

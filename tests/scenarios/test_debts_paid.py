@@ -22,6 +22,7 @@ from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import OneController, consent
 from tests.scenarios.plot import cluster, is_gone, led, refusals, text, with_topic
 from tests.scenarios.test_debts_written import debts, without
@@ -307,7 +308,7 @@ def test_debts_that_cannot_be_listed_are_compared_as_they_are_known() -> None:
     world.refusals[paths.debts_of(3)] = ZkError.NO_AUTH
     assert told(back(world)) == ["compare orders", "delete orders"]
     assert debts(world) == {}
-    assert refusals(world, "broker/3") == ["NO_AUTH"]
+    assert refusals(world, "broker/3") == [NO_AUTH]
 
 
 def test_the_whole_parent_of_the_debts_may_be_gone() -> None:

@@ -18,6 +18,7 @@ from lethe.protocol.vocabulary import BrokerId, PartitionReplica, TopicId
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import DeletionOrders, OfflineReplicas, encode_deletion_marker
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import OneController, consent, is_deletion
 from tests.scenarios.plot import causes, cluster, is_gone, refusals, text, with_topic
 
@@ -301,7 +302,7 @@ def test_debts_that_cannot_be_written_keep_the_topic_and_are_tried_again() -> No
     world.mark("orders")
     world.run()
     assert world.exists(paths.topic("orders"))
-    assert refusals(world, "topic/orders") == ["NO_AUTH at /lethe/debts/3"]
+    assert refusals(world, "topic/orders") == [f"/lethe/debts/3: {NO_AUTH}"]
     world.refusals.clear()
     world.advance(60_000)
     assert is_away(world, "orders")

@@ -19,6 +19,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_deletion_marker,
     encode_topic,
 )
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import OneController, is_deletion
 from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, with_topic
 from tests.scenarios.test_pace import paced
@@ -163,7 +164,7 @@ def test_what_cannot_be_compared_is_held() -> None:
     mark(world, "orders", EARLIER)
     world.run()
     held = world.context.cluster.marks["orders"]
-    assert (held.held_by, held.last_error) == (CauseKind.OTHER_INCARNATION, "NO_AUTH")
+    assert (held.held_by, held.last_error) == (CauseKind.OTHER_INCARNATION, NO_AUTH)
     assert causes(world, "orders") == [(None, None, "OTHER_INCARNATION")]
     assert led(world, "orders") == (1, 0, (1, 2))
 

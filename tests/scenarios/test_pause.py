@@ -17,6 +17,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_deletion_marker,
     encode_deletions_paused,
 )
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import OneController, Refusing, consent, is_deletion
 from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, role, text, with_topic
 
@@ -274,7 +275,7 @@ def test_marker_that_cannot_be_written_is_recorded_and_nothing_stands_still(erro
     begun_and_paused(world)
     assert world.refusals, "the note was tried"
     told = refusals(world, "topic/orders")
-    assert told == (["NO_AUTH"] if error is ZkError.NO_AUTH else [])
+    assert told == ([NO_AUTH] if error is ZkError.NO_AUTH else [])
     world.refusals.clear()
     resume(world)
     assert "orders" in world.context.cluster.deletions

@@ -25,6 +25,7 @@ from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Delete, SetData, ZkError
 from lethe.protocol.zookeeper.znodes import TrashPhase, encode_config
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import OneController, is_deletion
 from tests.scenarios.plot import causes, cluster, is_gone, led, refusals, with_topic
 from tests.scenarios.test_debts_written import write_debt
@@ -190,7 +191,7 @@ def test_way_in_that_was_called_off_is_undone_although_that_fails_at_first(is_re
     world.unmark("orders")
     world.run()
     if not is_removed:
-        assert refusals(world, "topic/orders") == ["NO_AUTH"]
+        assert refusals(world, "topic/orders") == [NO_AUTH]
         world.refusals.clear()
         world.advance(MINUTE_MS)
     assert settings(world) == {}

@@ -37,6 +37,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_config,
     encode_topic_request,
 )
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, is_gone, led, refusals, text, with_topic
 from tests.scenarios.test_trash import (
@@ -307,7 +308,7 @@ def test_settings_that_zookeeper_does_not_take_keep_no_topic_in_the_trash(is_req
         purge(world)
     else:
         world.advance(DAY_MS)
-    assert refusals(world, "topic/orders") == ["its settings are not restored: NO_AUTH"]
+    assert refusals(world, "topic/orders") == [f"its settings are not restored: {NO_AUTH}"]
     world.read_only.clear()
     world.advance(60_000)
     assert is_gone(world, "orders")

@@ -28,6 +28,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_trash,
 )
 from tests.fakes.consumer_groups import SlowGroups
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import OneController, consent, is_deletion
 from tests.scenarios.plot import cluster, is_gone, led, refusals, with_topic
 from tests.scenarios.test_debts_written import write_debt
@@ -378,7 +379,7 @@ def test_isr_that_a_leader_wrote_without_notifying_the_controller_is_read_before
     world.write(SetData(paths.partition_state("orders", 0), shrunk, ANY_VERSION))
     world.advance(FREEZE_MS)
     assert phase_of(world) is TrashPhase.FREEZING
-    assert refusals(world, "topic/orders")[-1].endswith("BAD_VERSION at /brokers/topics/orders/partitions/0/state")
+    assert refusals(world, "topic/orders")[-1].endswith("/brokers/topics/orders/partitions/0/state: BAD_VERSION")
     assert led(world, "orders") == (1, 0, (1,)), "it is in service"
     world.advance(world.context.config.retry_max_ms)
     found = entry(world)
@@ -394,7 +395,7 @@ def test_state_that_somebody_has_removed_is_named_and_the_next_controller_begins
     world.run()
     world.advance(FREEZE_MS)
     assert phase_of(world) is TrashPhase.FREEZING
-    assert refusals(world, "topic/orders")[-1].endswith("NO_NODE at /brokers/topics/orders/partitions/1/state")
+    assert refusals(world, "topic/orders")[-1].endswith("/brokers/topics/orders/partitions/1/state: NO_NODE")
     world.crash()
     world.elect()
     world.advance(FREEZE_MS)
@@ -503,7 +504,7 @@ def test_topic_whose_return_is_refused_by_zookeeper_is_tried_again_with_growing_
     for _ in range(60):
         world.advance(1_000)
     assert 3 < len(attempts) < 12
-    assert refusals(world, "topic/orders") == ["NO_AUTH"]
+    assert refusals(world, "topic/orders") == [NO_AUTH]
     world.advance(DAY_MS)
     del world.refusals[paths.topic("orders")]
     world.advance(DAY_MS)

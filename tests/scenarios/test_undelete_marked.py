@@ -19,6 +19,7 @@ from lethe.protocol.zookeeper.znodes import (
     encode_deletion_marker,
     encode_topic_request,
 )
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import OneController, is_deletion
 from tests.scenarios.plot import causes, cluster, led, refusals, text, with_topic
 from tests.scenarios.test_pause import Held, pause, resume
@@ -158,7 +159,7 @@ def test_marker_without_a_topic_is_refused_while_it_is_there() -> None:
     world.mark("ghost")
     request(world, "ghost")
     world.run()
-    assert refused(world, "ghost") == "reading its marker failed with NO_AUTH"
+    assert refused(world, "ghost") == f"reading its marker failed with {NO_AUTH}"
 
 
 def test_controller_that_is_here_for_other_topics_keeps_the_marker() -> None:

@@ -10,6 +10,7 @@ from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.topic_defaults import BrokerSetting, ConfigSource
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, SetData, ZkError
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import CONTROLLER_ID, OneController
 from tests.scenarios.plot import cluster, is_gone, led, refusals, with_topic
 from tests.unit.controller.core.stage import leading
@@ -144,7 +145,7 @@ def test_configuration_that_may_not_be_read_leaves_things_as_they_are() -> None:
     world.refusals[paths.config_broker_default()] = ZkError.NO_AUTH
     configure(world, OWN, delete_topic_enable="false")
     assert world.context.delete_topic_enable
-    assert refusals(world, "cluster") == ["/config/brokers/<default>: reading it: NO_AUTH"]
+    assert refusals(world, "cluster") == [f"/config/brokers/<default>: reading it: {NO_AUTH}"]
 
 
 def test_value_that_is_neither_true_nor_false_leaves_that_setting_as_it_is() -> None:

@@ -15,6 +15,7 @@ from lethe.protocol.kafka.control import LeaderAndIsrRequest
 from lethe.protocol.vocabulary import LEADER_NONE, BrokerId, LeaderAndIsr, PartitionReplica, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Data, GetData, SetData, Stat, ZkError
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.unit.controller.core.stage import (
     EPOCH,
     NOW_MS,
@@ -116,7 +117,7 @@ def test_state_that_was_written_meanwhile_is_read_again() -> None:
 def test_refused_write_is_recorded() -> None:
     context = cluster((1, 3))
     effects = written(context, perform(context, RemoveForeignIsrMembers((T0,))), {0: ZkError.NO_AUTH})
-    assert [record.data["why"] for record in refusals(effects)] == ["writing its state: NO_AUTH"]
+    assert [record.data["why"] for record in refusals(effects)] == [f"writing its state: {NO_AUTH}"]
 
 
 def test_replicas_are_told_of_the_isr_without_strangers_where_the_state_was_removed() -> None:

@@ -13,6 +13,7 @@ from lethe.protocol.kafka.control import LeaderAndIsrRequest, UpdateMetadataRequ
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Data, SetData, Stat, ZkError
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.unit.controller.core.stage import (
     EPOCH,
     add_topic,
@@ -126,4 +127,4 @@ def test_an_election_that_could_not_be_written_changes_nothing(strategy: Strateg
     before = leader_and_isr(context)
     after = written(context, perform(context, ElectLeaders(ONLY_T0, strategy=strategy)), {0: ZkError.NO_AUTH})
     assert leader_and_isr(context) == before
-    assert [record.data["why"] for record in refusals(after)] == ["writing its state: NO_AUTH"]
+    assert [record.data["why"] for record in refusals(after)] == [f"writing its state: {NO_AUTH}"]

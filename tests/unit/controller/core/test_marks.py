@@ -33,6 +33,7 @@ from lethe.protocol.zookeeper.operations import (
     ZkError,
 )
 from lethe.protocol.zookeeper.znodes import DeletionsPaused, encode_deletions_paused
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.unit.controller.core.stage import (
     NOW_MS,
     add_topic,
@@ -272,8 +273,8 @@ def test_disabled_and_nothing_marked_writes_nothing() -> None:
 def test_marker_that_may_not_be_removed_stays_a_mark_that_says_so() -> None:
     context = disabled("a")
     effects = written(context, listing(context, "a"), {0: ZkError.NO_AUTH})
-    assert context.cluster.marks == {"a": HeldTopic(NOW_MS, CauseKind.DISABLED, "NO_AUTH")}
-    assert [record.data["why"] for record in refusals(effects)] == ["NO_AUTH"]
+    assert context.cluster.marks == {"a": HeldTopic(NOW_MS, CauseKind.DISABLED, NO_AUTH)}
+    assert [record.data["why"] for record in refusals(effects)] == [NO_AUTH]
 
 
 def test_marker_that_somebody_else_removed_first_is_gone_as_well() -> None:

@@ -18,6 +18,7 @@ from lethe.controller.core.mutation_quota_rules import (
 )
 from lethe.protocol.zookeeper.operations import Data, ReadFailed, ReadOutcome, Stat, ZkError
 from lethe.protocol.zookeeper.znodes import encode_config
+from tests.fakes.forbidden_znodes import NO_AUTH
 
 ANN = QuotaClients("ann", "")
 NOW_MS = 1_700_000_000_000
@@ -176,7 +177,7 @@ def test_a_level_that_cannot_be_read_is_unknown_unless_one_before_it_decides() -
     levels = quota_levels("ann", "")
     denied, set_to_5 = ReadFailed(ZkError.NO_AUTH), config(controller_mutation_rate="5")
     assert quota_among(levels, [denied, set_to_5], 11, is_strict=True) == UnknownQuota(
-        "/config/users/ann", "reading it: NO_AUTH"
+        "/config/users/ann", f"reading it: {NO_AUTH}"
     )
     assert isinstance(quota_among(levels, [set_to_5, denied], 11, is_strict=True), MutationQuota)
     broken = Data(b"{", Stat(1, 1, 0, 0))

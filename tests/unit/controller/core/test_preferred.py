@@ -14,6 +14,7 @@ from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, Delete, SetData, ZkError
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, led, refusals, role, text, with_topic
 from tests.unit.controller.core.stage import EPOCH, NOW_MS, add_topic, feed, leading, write_in
@@ -139,7 +140,7 @@ def test_request_that_cannot_be_removed_is_named_with_the_remedy_and_not_tried_f
     world.meanwhile = lambda effect: forbid(effect)
     world.write(Create(PATH, data))
     world.run()
-    assert refusals(world, "cluster") == ["NO_AUTH; remove it by hand"]
+    assert refusals(world, "cluster") == [f"{NO_AUTH}; remove it by hand"]
 
 
 def test_request_that_was_written_while_nobody_led_is_done_when_taking_over() -> None:

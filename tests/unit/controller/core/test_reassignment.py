@@ -18,6 +18,7 @@ from lethe.protocol.kafka.to_controller import (
 from lethe.protocol.vocabulary import BrokerId, PartitionReplica, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, Delete, SetData, ZkError
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import Loss, OneController
 from tests.scenarios.moves import PATH, ask, asked, assignment, catch_up
 from tests.scenarios.plot import cluster, is_gone, led, refusals, state, text, with_topic
@@ -628,7 +629,7 @@ def test_a_deletion_waits_while_the_reassignment_cannot_be_ended_and_says_so() -
     world.mark("orders")
     world.run()
     mark = world.context.cluster.marks["orders"]
-    assert (mark.held_by, mark.last_error) == (CauseKind.REASSIGNMENT, "NO_AUTH")
+    assert (mark.held_by, mark.last_error) == (CauseKind.REASSIGNMENT, NO_AUTH)
     world.refusals.clear()
     world.advance(60_000)
     world.run()

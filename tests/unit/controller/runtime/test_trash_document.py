@@ -13,6 +13,7 @@ from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, ZkError
 from lethe.protocol.zookeeper.znodes import TrashPhase
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.fakes.one_controller import OneController
 from tests.scenarios.plot import cluster, with_topic
 from tests.scenarios.test_pause import pause
@@ -101,7 +102,7 @@ def test_trash_that_cannot_be_listed_is_no_empty_trash() -> None:
     world.elect()
     found = trash_summary(world.context)
     assert isinstance(found, dict)
-    assert found["unseen"] == document(world)["unseen"] == "reading /lethe/trash failed with NO_AUTH"
+    assert found["unseen"] == document(world)["unseen"] == f"reading /lethe/trash failed with {NO_AUTH}"
     shown = gauges(world.context)
     assert (shown.unreadable_trash, shown.trash_unseen) == (0, 1)
 

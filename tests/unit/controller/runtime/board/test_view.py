@@ -6,6 +6,7 @@ from lethe.controller.runtime.board.view import broker_status
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ZkError
+from tests.fakes.forbidden_znodes import NO_AUTH
 from tests.scenarios.plot import cluster
 
 TWO = BrokerId(2)
@@ -34,5 +35,5 @@ def test_a_registration_that_cannot_be_read_is_no_absence() -> None:
     assert broker_status(world.context, TWO, None) == {
         "status": "unreadable",
         "gone_ms": None,
-        "problem": "/brokers/ids/2: reading it failed with NO_AUTH",
+        "problem": f"/brokers/ids/2: reading it failed with {NO_AUTH}",
     }
