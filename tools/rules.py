@@ -36,7 +36,7 @@ MEMORY: Final = frozenset(
             "takeover_history",
             "topic",
         ),
-        "broker/core": ("due", "incarnations", "metadata_cache", "removal", "state"),
+        "broker/core": ("due", "metadata_cache", "removal", "state"),
     }.items()
     for module in modules
 )

@@ -164,7 +164,7 @@ def _update_metadata(state: AgentState, received: ControlReceived, request: Upda
     _reset_cache(state, received.addressed.broker_epoch)
     for topic in request.topics:
         if topic.topic_id is not None:
-            state.incarnations.name_topic(topic.topic, topic.topic_id)
+            state.incarnations[topic.topic] = topic.topic_id
         if topic.is_tombstone:
             epoch = received.addressed.broker_epoch
             state.note_tombstone(topic.topic, topic.topic_id, epoch, request.controller_epoch)

@@ -4,13 +4,15 @@ StopReplica carries no topic id, names are used again, and a broker can be away 
 A directory is therefore never judged by its name alone:
 
 * The id is written into a directory before the replica is accepted, so every accepted replica is identified.
-* The incarnation that a StopReplica *means* is the one of the tombstone, if it deletes a topic whose tombstone has an
-  id; else the one remembered for that partition: from the last LeaderAndIsr of this run that named the partition with
-  an id, or UpdateMetadata that named the topic with one (a tombstone does not clear it; broker.core.incarnations), else
-  from ZooKeeper, asked once. The deletion of a topic whose tombstone was not taken in may mean a later one: ZooKeeper
-  is asked instead of deleting. So it is where the tombstone is of an earlier registration or from an earlier
-  controller: the topic may have been made anew without the broker's knowledge. Each controller sends its own tombstone
-  before it requests the deletion.
+* The incarnation that a StopReplica *means* is, if it deletes a topic (leader epoch -2), the one of the topic's current
+  tombstone; if it pays a debt (-1), the one that the debt's compare named for the partition; where neither has an id,
+  and for all others, the one *remembered* for the topic. That is from the last UpdateMetadata of this run that named
+  the topic with an id (a tombstone does not clear it), or LeaderAndIsr that is no compare, or from ZooKeeper, asked
+  once. A LeaderAndIsr without an id clears what was remembered. A tombstone is current if it is of this registration
+  and from no earlier controller than the request: else the topic may have been made anew without the broker's
+  knowledge, and ZooKeeper is asked instead of deleting. Each controller sends its own tombstone before it requests the
+  deletion. A compare is a LeaderAndIsr without a leader that names this broker as the only replica, in sync; that of a
+  topic with one replica looks alike, and UpdateMetadata names its topic.
 * A replica that a LeaderAndIsr of this run has *opened* was identified by the controller. Kafka's controller, and ours,
   send LeaderAndIsr to every broker incarnation before StopReplica with delete, so legitimate deletions take that path.
 

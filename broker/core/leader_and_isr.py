@@ -104,10 +104,13 @@ def resume(state: AgentState, stage: LeaderAndIsrStage, outcomes: tuple[DiskOutc
 
 def _remember_incarnation(state: AgentState, topic: LeaderAndIsrTopic) -> None:
     if topic.topic_id is None:
-        state.incarnations.forget(topic.topic)
-    else:
-        partitions = (partition.partition for partition in topic.partitions)
-        state.incarnations.name_partitions(topic.topic, partitions, topic.topic_id)
+        state.forget_incarnation(topic.topic)
+        return
+    compared = [partition.partition for partition in topic.partitions if _is_compare(state, partition)]
+    if compared:
+        state.compared.setdefault(topic.topic, {}).update(dict.fromkeys(compared, topic.topic_id))
+    if len(compared) < len(topic.partitions):
+        state.incarnations[topic.topic] = topic.topic_id
 
 
 def _ambiguity(

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from lethe.broker.core.due import DueQueue
 from lethe.broker.core.effects import DirectoryRef, IsrChange
-from lethe.broker.core.incarnations import NamedIncarnations
 from lethe.broker.core.inputs import ControlReceived, IsrVerdict
 from lethe.broker.core.metadata_cache import MetadataCache
 from lethe.broker.core.removal import RemovalQueue
@@ -85,7 +84,11 @@ class AgentState:
     replicas_in_state: dict[ReplicaState, int] = field(default_factory=lambda: dict.fromkeys(ReplicaState, 0))
     hosted_bytes: int = 0
     """Of all replicas that are not offline."""
-    incarnations: NamedIncarnations = field(default_factory=NamedIncarnations)
+    incarnations: dict[str, TopicId] = field(default_factory=dict)
+    """Topic → id last named by a controller or by ZooKeeper; outlives the tombstone until the replicas are gone."""
+    compared: dict[str, dict[int, TopicId]] = field(default_factory=dict)
+    """Topic → partition → id last named by a LeaderAndIsr that may be a debt's compare. It says nothing about the topic
+    that has the name now."""
     tombstoned: dict[str, Tombstone] = field(default_factory=dict)
     """The newest MAX_TOMBSTONES. A deletion by name means the topic's, if that is of this registration."""
     cache: MetadataCache = field(default_factory=MetadataCache)
@@ -125,7 +128,8 @@ class AgentState:
             replicas_of_log_dir=dict(self.replicas_of_log_dir),
             replicas_of_topic=dict(self.replicas_of_topic),
             replicas_in_state=dict(self.replicas_in_state),
-            incarnations=self.incarnations.copy(),
+            incarnations=dict(self.incarnations),
+            compared={topic: dict(named) for topic, named in self.compared.items()},
             tombstoned=dict(self.tombstoned),
             cache=self.cache.copy(),
             removal=self.removal.copy(),
@@ -198,10 +202,18 @@ class AgentState:
             self.hosted_bytes -= replica.size_bytes
         return replica
 
+    def compared_id(self, topic_partition: TopicPartition) -> TopicId | None:
+        return self.compared.get(topic_partition.topic, {}).get(topic_partition.partition)
+
+    def forget_incarnation(self, topic: str) -> None:
+        """Drop the ids that were named for the topic."""
+        self.incarnations.pop(topic, None)
+        self.compared.pop(topic, None)
+
     def forget_incarnation_if_gone(self, topic: str) -> None:
         """Drop the remembered ids of a topic that has neither replicas here nor a place in the metadata cache."""
         if topic not in self.replicas_of_topic and topic not in self.cache.topics:
-            self.incarnations.forget(topic)
+            self.forget_incarnation(topic)
 
     @property
     def duplicate_directories(self) -> int:

@@ -10,13 +10,15 @@ Per partition, the first rule that applies:
       below ours                                                  FENCED_LEADER_EPOCH
     delete with leader epoch -2 ("the topic is being deleted"),
       but the tombstone named another incarnation than the
-      current one, which is hosted here                           FENCED_LEADER_EPOCH (recorded)
+      current one, which is here                                  FENCED_LEADER_EPOCH (recorded)
     delete is false                                               NONE, the directory stays
     no directory                                                  NONE
     another directory of it is in an offline log directory, and
       not known to be another incarnation's                       KAFKA_STORAGE_ERROR
-    leader epoch -1, and another directory of it is hosted,
-      with another topic's id                                     the directory stays (broker.core.duplicates)
+    leader epoch -1, and a compare named another topic's id, or
+      another directory of it is hosted with another topic's id   the directory stays (broker.core.duplicates)
+    leader epoch -2, and a compare named the directory's id, not
+      the tombstone                                               the directory stays: a debt's payment follows
     otherwise                                                     by broker.core.identity: renamed for deletion or set
                                                                   aside, then NONE; KAFKA_STORAGE_ERROR where that
                                                                   fails; UNKNOWN_SERVER_ERROR if the incarnation
@@ -96,8 +98,9 @@ def begin(state: AgentState, token: int, request: StopReplicaRequest, broker_epo
             if not partition.delete:
                 continue
             is_named = partition.leader_epoch != EPOCH_DURING_DELETE or tombstone is not None
-            pays_debt = partition.leader_epoch == NO_LEADER_EPOCH
-            for deletion in _deletions(state, topic_partition, meant, errors, is_named=is_named, pays_debt=pays_debt):
+            for deletion in _deletions(
+                state, topic_partition, partition.leader_epoch, meant, errors, is_named=is_named
+            ):
                 deletions.append(deletion)
                 if deletion.verdict is StopVerdict.ASK:
                     asked[topic.topic] = None
@@ -116,7 +119,7 @@ def resume_with_topic_ids(
     by_topic = dict(zip(stage.asked, answers, strict=True))
     for topic, answer in by_topic.items():
         if not isinstance(answer, TopicAbsence | TopicIdUnavailable):
-            state.incarnations.name_topic(topic, answer)
+            state.incarnations[topic] = answer
     errors = dict(stage.errors)
     deletions: list[Deletion] = []
     for deletion in stage.deletions:
@@ -179,21 +182,19 @@ def resume_after_disk(
 def _deletions(
     state: AgentState,
     topic_partition: TopicPartition,
+    leader_epoch: int,
     meant: TopicId | None,
     errors: dict[TopicPartition, int],
     *,
     is_named: bool,
-    pays_debt: bool,
 ) -> Iterator[Deletion]:
     """One deletion for each directory of the partition; a failed log directory may hold one of the deleted topic.
 
     `is_named`: the incarnation that the request means has been named. Where this registration has not taken in the
-    tombstone, it is the remembered one, which may be an earlier one. `pays_debt`: the request is about the topic that a
-    compare has opened."""
+    tombstone, it is the remembered one, which may be an earlier one."""
     every = candidates(state, topic_partition)
-    opened = every[0].topic_id if every[0].state is ReplicaState.HOSTED else None
     for each in every:
-        if pays_debt and is_other_incarnation(each, opened):
+        if _stays(state, topic_partition, leader_epoch, meant, each):
             continue
         if each.state is not ReplicaState.OFFLINE and each.log_dir is not None:
             verdict = judge_deletion(each, meant)
@@ -202,6 +203,19 @@ def _deletions(
             yield Deletion(topic_partition, each.log_dir, verdict)
         elif not is_other_incarnation(each, meant):
             errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def _stays(
+    state: AgentState, topic_partition: TopicPartition, leader_epoch: int, meant: TopicId | None, replica: Replica
+) -> bool:
+    """Whether the directory is left: a payment is about what its compare named, and a topic's deletion is not."""
+    compared = state.compared_id(topic_partition)
+    if leader_epoch == NO_LEADER_EPOCH:
+        hosted = candidates(state, topic_partition)[0]
+        opened = hosted.topic_id if hosted.state is ReplicaState.HOSTED else None
+        return is_other_incarnation(replica, opened if compared is None else compared)
+    is_owed = compared is not None and replica.id_readable and replica.topic_id == compared
+    return leader_epoch == EPOCH_DURING_DELETE and is_owed and meant not in (None, compared)
 
 
 def _candidate(state: AgentState, deletion: Deletion) -> Replica:
@@ -221,10 +235,13 @@ def _meant_in(state: AgentState, stage: StopReplicaStage) -> Iterator[tuple[Topi
 def _meant(
     state: AgentState, topic_partition: TopicPartition, partition: StopReplicaPartition, tombstone: Tombstone | None
 ) -> TopicId | None:
-    """The incarnation to stop, if known: for a deleted topic that of its current tombstone, else the remembered one."""
-    if partition.leader_epoch == EPOCH_DURING_DELETE and tombstone is not None and tombstone.topic_id is not None:
-        return tombstone.topic_id
-    return state.incarnations.of(topic_partition)
+    """The incarnation to stop, if known: of the debt's compare, of the topic's tombstone, or the remembered one."""
+    named: TopicId | None = None
+    if partition.leader_epoch == NO_LEADER_EPOCH:
+        named = state.compared_id(topic_partition)
+    elif partition.leader_epoch == EPOCH_DURING_DELETE and tombstone is not None:
+        named = tombstone.topic_id
+    return state.incarnations.get(topic_partition.topic) if named is None else named
 
 
 def _epoch_verdict(replica: Replica | None, partition: StopReplicaPartition) -> ErrorCode:
@@ -242,12 +259,11 @@ def _epoch_verdict(replica: Replica | None, partition: StopReplicaPartition) -> 
 def _targets_other_incarnation(
     state: AgentState, topic_partition: TopicPartition, replica: Replica, partition: StopReplicaPartition
 ) -> bool:
-    """Whether the request deletes the topic but the tombstone named another incarnation than the one hosted here."""
+    """Whether the request deletes the topic but the tombstone named another incarnation than the one here."""
     tombstone = state.tombstoned.get(topic_partition.topic)
-    current = state.incarnations.of(topic_partition)
+    current = state.incarnations.get(topic_partition.topic)
     return (
         partition.leader_epoch == EPOCH_DURING_DELETE
-        and replica.state is ReplicaState.HOSTED
         and tombstone is not None
         and tombstone.topic_id is not None
         and replica.topic_id == current

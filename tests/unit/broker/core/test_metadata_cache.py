@@ -35,7 +35,7 @@ def test_a_tombstone_of_an_unknown_topic_leaves_nothing_behind() -> None:
     driver.update(tombstone("ghost"))
     assert driver.state.cache.topics == {}
     assert driver.state.cache.topic_ids == {}
-    assert driver.state.incarnations.of_topics == {}
+    assert driver.state.incarnations == {}
 
 
 def test_a_request_without_an_id_wipes_the_id() -> None:
@@ -66,7 +66,7 @@ def test_an_incarnation_is_remembered_while_a_replica_is_here() -> None:
     driver.leader_and_isr(become())
     driver.update(metadata())
     driver.update(tombstone())
-    assert driver.state.incarnations.of_topics == {"t": X}
+    assert driver.state.incarnations == {"t": X}
     assert TopicPartition("t", 0) in driver.state.replicas
 
 
@@ -80,7 +80,7 @@ def test_what_was_cached_under_an_earlier_registration_goes_with_the_first_metad
     driver.update(metadata("too"), EPOCH + 1)
 
     assert list(driver.state.cache.topics) == ["here", "too"]
-    assert list(driver.state.incarnations.of_topics) == ["here", "too"]
+    assert list(driver.state.incarnations) == ["here", "too"]
 
 
 def test_a_topic_of_the_same_name_under_another_id_inherits_nothing() -> None:

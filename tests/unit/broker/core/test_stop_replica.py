@@ -164,7 +164,7 @@ def test_the_tombstone_does_not_make_us_forget_whose_replica_it_was() -> None:
     assert only_error(driver.stop(stop())) == ErrorCode.NONE
     assert isinstance(driver.disk.performed[0], RenameForDeletion)
     assert driver.asked == []
-    assert driver.state.incarnations.of_topics == {}, "and once it is gone, we do"
+    assert driver.state.incarnations == {}, "and once it is gone, we do"
 
 
 def test_an_order_that_outlived_its_connection_does_not_delete_the_topic_made_anew() -> None:
@@ -218,6 +218,50 @@ def test_a_deletion_means_its_tombstone_whatever_debt_is_paid_after_it(partition
     assert only_error(driver.stop(stop())) == ErrorCode.NONE
     assert [name.rpartition("-")[2] for name in names(driver)] == ["delete"]
     assert driver.asked == []
+
+
+def test_a_debt_is_paid_although_the_later_topic_is_told_of_meanwhile() -> None:
+    driver = Driver(found(X))
+    driver.update(metadata(topic_id=Y))
+    assert compared(driver, 0) == ErrorCode.NONE
+    driver.update(metadata(topic_id=Y))
+    assert only_error(driver.stop(stop(leader_epoch=-1))) == ErrorCode.NONE
+    assert [name.rpartition("-")[2] for name in names(driver)] == ["delete"]
+
+
+def test_a_late_payment_leaves_the_later_topic() -> None:
+    driver = Driver()
+    assert compared(driver, 0) == ErrorCode.NONE
+    driver.leader_and_isr(become(topic_id=Y, is_new=True))
+    driver.update(metadata(topic_id=Y))
+    assert only_error(driver.stop(stop(leader_epoch=-1))) == ErrorCode.NONE
+    assert names(driver) == ["t-0"]
+
+
+def test_the_deletion_of_the_later_topic_leaves_what_is_owed_to_its_payment() -> None:
+    driver = Driver(found(X))
+    driver.update(metadata(topic_id=Y))
+    assert compared(driver, 0) == ErrorCode.NONE
+    driver.update(tombstone(topic_id=Y))
+    assert only_error(driver.stop(stop())) == ErrorCode.NONE
+    assert names(driver) == ["t-0"]
+    assert only_error(driver.stop(stop(leader_epoch=-1))) == ErrorCode.NONE
+    assert [name.rpartition("-")[2] for name in names(driver)] == ["delete"]
+
+
+def test_a_compare_that_another_topics_replica_refuses_says_nothing_about_that_one() -> None:
+    driver = announced()
+    assert compared(driver, 0) == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert only_error(driver.stop(stop(leader_epoch=0))) == ErrorCode.NONE
+    assert [name.rpartition("-")[2] for name in names(driver)] == ["delete"]
+
+
+def test_a_late_deletion_of_an_earlier_topic_keeps_a_directory_that_was_only_found() -> None:
+    driver = Driver(found(Y))
+    driver.update(tombstone(topic_id=X))
+    driver.update(metadata(topic_id=Y))
+    assert only_error(driver.stop(stop())) == ErrorCode.FENCED_LEADER_EPOCH
+    assert names(driver) == ["t-0"]
 
 
 @pytest.mark.parametrize("named", [become(topic_id=Y), metadata(topic_id=Y)])
@@ -422,7 +466,7 @@ def test_a_repeated_deletion_is_recorded_with_the_id_of_the_tombstone() -> None:
     driver.update(tombstone())
     driver.stop(stop(leader_epoch=-2))
     driver.stop(stop(leader_epoch=-2))
-    assert "t" not in driver.state.incarnations.of_topics
+    assert "t" not in driver.state.incarnations
     assert acks(driver) == [(topic_id_to_text(X), "NONE")] * 2
 
 
