@@ -128,9 +128,11 @@ def events(spark: SparkSession, lines: Iterable[Line]) -> DataFrame:
 
 
 def bronze(spark: SparkSession, rows: Iterable[Sequence[Any]]) -> DataFrame:
-    """CONTROLLER_EVENTS with these values of all columns but those that are made of the data."""
+    """CONTROLLER_EVENTS with these values of all columns but those that are made of the data. They are made at once, as
+    in a lake: their expressions are large, and each query over the frame would have them in its plan."""
     read = StructType([field for field in schemas.CONTROLLER_EVENTS if field.name not in ("said", "flaws")])
-    return judged(frame_of(spark, read, rows), F.lit(True)).select(*schemas.CONTROLLER_EVENTS.names)
+    made = judged(frame_of(spark, read, rows), F.lit(True)).select(*schemas.CONTROLLER_EVENTS.names)
+    return spark.createDataFrame(made.toArrow(), schemas.CONTROLLER_EVENTS)
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
