@@ -18,6 +18,7 @@ from lethe.protocol.vocabulary import LeaderAndIsr
 from tests.fakes.command_line import Lethe
 from tests.interop.clients import Stored, bootstrap, produce, produce_in_transactions, read_all
 from tests.interop.conditions import (
+    answers,
     complaints,
     controller,
     directories,
@@ -172,7 +173,12 @@ async def partitions_are_added(story: Story, stored: list[Stored]) -> None:
         found = await directories_of_new_partitions(story)
         return len(found) == 2 * 3
 
+    async def all_show_them() -> bool:
+        shown = [told.cache.get("orders") for told in await answers(story.session) if told.cache is not None]
+        return [topic and topic.partitions for topic in shown] == [tuple(range(6))] * 3
+
     await until(all_know_them, "the new partitions are on the disks of all brokers")
+    await until(all_show_them, "all brokers tell clients of six partitions")
     more = await produce(bootstrap(story.cluster), "orders", range(100_000, 100_600))
     assert len(more) == 600
     assert {record.partition for record in more} == set(range(6))

@@ -19,7 +19,7 @@ SETTINGS: Final = {
     "spark.sql.shuffle.partitions": PARTITIONS,
     "spark.default.parallelism": PARTITIONS,
     "spark.sql.adaptive.enabled": "false",
-    "spark.driver.memory": "1g",
+    "spark.driver.memory": "1500m",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.sql.debug.maxToStringFields": "1",
     # Of queries over a few rows nearly all time goes into compiling what runs once.
