@@ -41,7 +41,7 @@ from lethe.protocol.zookeeper.operations import (
     ZkError,
     error_words,
 )
-from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome, write_failure_words
 
 # --- ids ----------------------------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ def on_registration_written(step: StepContext, task: RegistrationWritten, outcom
     elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.NODE_EXISTS:
         step.read((GetData(_path(context)),), RegistrationRead())
     else:
-        why = error_words(outcome.error) if isinstance(outcome, GroupFailed) else "its outcome is not known"
+        why = write_failure_words(outcome)
         step.refuse("cluster", f"registering as {_path(context)}", why)
 
 

@@ -55,9 +55,8 @@ from lethe.protocol.zookeeper.operations import (
     Data,
     GetChildren,
     GetData,
-    ReadFailed,
     ReadOutcome,
-    error_words,
+    failure_words,
     is_absent,
 )
 
@@ -125,11 +124,7 @@ def _understood(step: StepContext, broker_id: BrokerId, outcome: ReadOutcome) ->
                 cluster.quarantined_brokers.pop(broker_id, None)
                 return broker
     else:
-        problem = (
-            f"reading it failed with {error_words(outcome.error)}"
-            if isinstance(outcome, ReadFailed)
-            else "it was not read"
-        )
+        problem = f"reading it failed with {failure_words(outcome)}"
     known = cluster.quarantined_brokers.get(broker_id)
     if known is None or known.reason != problem:
         cause, path = CauseKind.REGISTRATION_UNREADABLE, paths.broker_id(broker_id)

@@ -42,11 +42,11 @@ from lethe.protocol.zookeeper.operations import (
     GetChildren,
     GetData,
     Operation,
-    ReadFailed,
     ReadOutcome,
     SetData,
     ZkError,
     error_words,
+    failure_words,
     is_absent,
 )
 from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
@@ -192,11 +192,7 @@ def understood(name: str, outcome: ReadOutcome) -> znodes.TopicZnode | str:
     if problem is not None:
         return problem
     if not isinstance(outcome, Data):
-        return (
-            f"reading it failed with {error_words(outcome.error)}"
-            if isinstance(outcome, ReadFailed)
-            else "it was not read"
-        )
+        return f"reading it failed with {failure_words(outcome)}"
     try:
         return znodes.decode_topic(name, outcome.data)
     except znodes.MalformedZnode as error:

@@ -46,6 +46,7 @@ from lethe.protocol.zookeeper.operations import (
     SetData,
     ZkError,
     error_words,
+    failure_words,
     is_absent,
     read_error,
 )
@@ -212,8 +213,7 @@ def on_debts_read(step: StepContext, task: DebtsRead, outcomes: Sequence[ReadOut
                 assert named is not None
                 found[DebtKey(broker, *named)] = debt
         elif not is_absent(outcome):
-            error = read_error(outcome)
-            reason = f"reading it failed with {error_words(error)}" if error is not None else "it was not read"
+            reason = f"reading it failed with {failure_words(outcome)}"
             _set_aside(step, UnreadableDebt(broker, path, reason, named[0] if named else None))
     _replace(step, found)
 

@@ -38,8 +38,8 @@ from lethe.controller.core.transitions import PartitionState
 from lethe.protocol.journal import EventRecordType, partition_ranges
 from lethe.protocol.vocabulary import ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import znodes
-from lethe.protocol.zookeeper.operations import ZkError, error_words
-from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.operations import ZkError
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome, write_failure_words
 
 # --- choosing -----------------------------------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ def on_replicas_evicted(step: StepContext, task: ReplicasEvicted, outcomes: Sequ
         elif isinstance(outcome, GroupFailed) and outcome.error in (ZkError.BAD_VERSION, ZkError.NO_NODE):
             changed.append(name)
         else:
-            why = error_words(outcome.error) if isinstance(outcome, GroupFailed) else "not known"
+            why = write_failure_words(outcome)
             step.refuse(f"topic/{name}", "moving its replicas off a controller", f"writing its znode: {why}")
     if changed:
         _read_again(step, tuple(changed), loading=task.loading)

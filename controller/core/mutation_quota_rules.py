@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 from lethe.protocol.kafka.topic_configs import InvalidTopicConfig, ValueType, parse_value
 from lethe.protocol.zookeeper import znodes
 from lethe.protocol.zookeeper.json_fields import INT32_MAX
-from lethe.protocol.zookeeper.operations import Data, ReadOutcome, ZkError, error_words, is_absent, read_error
+from lethe.protocol.zookeeper.operations import Data, ReadOutcome, ZkError, failure_words, is_absent, read_error
 from lethe.protocol.zookeeper.quota_paths import quota_of_client, quota_of_user, quota_of_user_client
 
 MUTATION_RATE: Final = "controller_mutation_rate"
@@ -109,10 +109,9 @@ def quota_among(
 
 def _rate(path: str, outcome: ReadOutcome) -> float | UnknownQuota | None:
     if not isinstance(outcome, Data):
-        error = read_error(outcome)
-        if is_absent(outcome) or error is ZkError.BAD_ARGUMENTS:
+        if is_absent(outcome) or read_error(outcome) is ZkError.BAD_ARGUMENTS:
             return None
-        return UnknownQuota(path, f"reading it: {'no data' if error is None else error_words(error)}")
+        return UnknownQuota(path, f"reading it: {failure_words(outcome)}")
     try:
         text = znodes.decode_config(path, outcome.data).get(MUTATION_RATE)
         rate = None if text is None else parse_value(MUTATION_RATE, text, ValueType.DOUBLE)

@@ -47,11 +47,11 @@ from lethe.protocol.zookeeper.operations import (
     Exists,
     GetData,
     Operation,
-    ReadFailed,
     ReadOutcome,
     SetData,
     ZkError,
     error_words,
+    failure_words,
     is_absent,
 )
 from lethe.protocol.zookeeper.packing import GroupFailed, GroupOutcome
@@ -103,8 +103,7 @@ def _ordered(outcomes: Sequence[ReadOutcome], before: DeletionPause | None, now_
     if isinstance(content, Data):
         said = znodes.decode_deletions_paused(content.data)
     else:
-        error = error_words(content.error) if isinstance(content, ReadFailed) else "nothing"
-        said = znodes.DeletionsPaused(None, f"unreadable: reading it failed with {error}")
+        said = znodes.DeletionsPaused(None, f"unreadable: reading it failed with {failure_words(content)}")
     since_ms = said.since_ms
     if since_ms is None:
         is_same = before is not None and before.held_by is CauseKind.RESUMPTION

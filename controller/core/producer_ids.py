@@ -28,14 +28,13 @@ from lethe.protocol.zookeeper.operations import (
     Data,
     GetData,
     Operation,
-    ReadFailed,
     ReadOutcome,
     SetData,
     ZkError,
-    error_words,
+    failure_words,
     is_absent,
 )
-from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome, write_failure_words
 
 _SIZE = znodes.PRODUCER_ID_BLOCK_SIZE
 _WHAT = "allocating producer ids"
@@ -74,8 +73,7 @@ def on_producer_ids_read(step: StepContext, task: ProducerIdsRead, outcomes: Seq
             _refuse(step, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
             return
     elif not is_absent(outcome):
-        why = error_words(outcome.error) if isinstance(outcome, ReadFailed) else "no data"
-        _refuse(step, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"reading {path}: {why}")
+        _refuse(step, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"reading {path}: {failure_words(outcome)}")
         return
     block = following(last, requests.asked(step.context, task.key, AllocateProducerIdsRequest).broker_id)
     if block is None:
@@ -110,5 +108,5 @@ def on_producer_ids_written(step: StepContext, task: ProducerIdsWritten, outcome
     elif isinstance(outcome, GroupFailed) and outcome.error in _OVERTAKEN:
         step.do(AllocateProducerIds(task.key))
     else:
-        why = error_words(outcome.error) if isinstance(outcome, GroupFailed) else "its outcome is not known"
+        why = write_failure_words(outcome)
         _refuse(step, task.key, ErrorCode.UNKNOWN_SERVER_ERROR, f"writing {paths.producer_id_block()}: {why}")

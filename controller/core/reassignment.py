@@ -65,8 +65,8 @@ from lethe.protocol.back_off import BackOff
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import znodes
-from lethe.protocol.zookeeper.operations import Operation, ZkError, error_words
-from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.operations import Operation, ZkError
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome, write_failure_words
 
 WOULD_LOSE_RECORDS: Final = "no replica that stays is in sync: those that would go are the only ones with every record"
 
@@ -154,7 +154,7 @@ def on_reassignments_started(step: StepContext, task: ReassignmentsStarted, outc
         elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.BAD_VERSION:
             again.extend(targets)
         else:
-            why = error_words(outcome.error) if isinstance(outcome, GroupFailed) else "not known"
+            why = write_failure_words(outcome)
             step.refuse(f"topic/{name}", "reassigning its partitions", f"writing its znode: {why}")
             retry_later(step)
     if again:

@@ -51,8 +51,8 @@ from lethe.controller.core.transitions import PartitionState, ReplicaState
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import BrokerId, LeaderAndIsr, PartitionReplica, ReplicaAssignment, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Operation, ZkError, error_words
-from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.operations import ANY_VERSION, Check, Operation, ZkError
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome, write_failure_words
 
 _DELETING: Final = "deleting a replica that was moved away"
 
@@ -259,7 +259,7 @@ def on_reassignments_finished(step: StepContext, task: ReassignmentsFinished, ou
         elif isinstance(outcome, GroupFailed) and outcome.error is ZkError.BAD_VERSION:
             step.do(ReadModifiedTopics((name,)), FinishReassignments(partitions))
         else:
-            why = error_words(outcome.error) if isinstance(outcome, GroupFailed) else "not known"
+            why = write_failure_words(outcome)
             step.refuse(f"topic/{name}", "finishing reassignments", f"writing its znode: {why}")
             retry_later(step)
     done = _without_those_under_way(context, done)
@@ -337,7 +337,7 @@ def on_reassignments_ended(step: StepContext, task: ReassignmentsEnded, outcomes
         elif outcome == GroupFailed(0, ZkError.NO_NODE):
             unmarked = True
         else:
-            why = error_words(outcome.error) if isinstance(outcome, GroupFailed) else "not known"
+            why = write_failure_words(outcome)
             step.refuse(f"topic/{name}", "ending its reassignments before it is deleted", why)
             note_end_refused(context, name, why)
             retry_later(step)

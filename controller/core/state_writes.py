@@ -12,8 +12,8 @@ from lethe.controller.core.tasks_partitions import LeaderStates
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.vocabulary import LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths, znodes
-from lethe.protocol.zookeeper.operations import Operation, SetData, ZkError, error_words
-from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome
+from lethe.protocol.zookeeper.operations import Operation, SetData, ZkError
+from lethe.protocol.zookeeper.packing import GroupDone, GroupFailed, GroupOutcome, write_failure_words
 
 
 def set_state(topic_partition: TopicPartition, state: LeaderAndIsr) -> tuple[Operation, ...]:
@@ -73,7 +73,7 @@ def is_removed(outcome: GroupOutcome) -> bool:
 
 
 def refuse_write(step: StepContext, topic_partition: TopicPartition, what: str, outcome: GroupOutcome) -> None:
-    why = error_words(outcome.error) if isinstance(outcome, GroupFailed) else "the outcome of the write is not known"
+    why = write_failure_words(outcome)
     step.record(EventRecordType.REFUSAL, f"partition/{topic_partition}", what=what, why=f"writing its state: {why}")
 
 

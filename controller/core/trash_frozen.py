@@ -7,7 +7,7 @@ from typing import Final
 
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.config_writes import config_operations
-from lethe.protocol.zookeeper.operations import Data, Operation, ReadOutcome, error_words, is_absent, read_error
+from lethe.protocol.zookeeper.operations import Data, Operation, ReadOutcome, failure_words, is_absent
 
 FROZEN: Final = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 """Settings under which brokers remove nothing."""
@@ -24,8 +24,7 @@ def decoded(name: str, outcome: ReadOutcome) -> dict[str, str] | str | None:
         return None
     path = paths.config_topic(name)
     if not isinstance(outcome, Data):
-        error = read_error(outcome)
-        return f"reading {path} failed with {'nothing' if error is None else error_words(error)}"
+        return f"reading {path} failed with {failure_words(outcome)}"
     try:
         return znodes.decode_config(path, outcome.data)
     except znodes.MalformedZnode as malformed:

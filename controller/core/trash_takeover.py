@@ -31,6 +31,7 @@ from lethe.protocol.zookeeper.operations import (
     Present,
     ReadOutcome,
     error_words,
+    failure_words,
     is_absent,
     read_error,
 )
@@ -73,7 +74,7 @@ def on_trash_read(step: StepContext, task: TrashRead, outcomes: Sequence[ReadOut
         written_ms = min(written.modified_at_ms, step.now_ms) if isinstance(written, Present) else 0
         try:
             if not isinstance(outcome, Data):
-                raise znodes.MalformedZnode(paths.trashed(name), f"reading it failed with {read_error(outcome)}")
+                raise znodes.MalformedZnode(paths.trashed(name), f"reading it failed with {failure_words(outcome)}")
             entry = znodes.decode_trash(name, outcome.data)
             memory.topics[name] = TrashedTopic(
                 entry, step.now_ms, written_ms=written_ms, frozen_version=frozen_version(name, settings)

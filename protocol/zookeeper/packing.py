@@ -44,6 +44,7 @@ from lethe.protocol.zookeeper.operations import (
     SetData,
     Stat,
     ZkError,
+    error_words,
 )
 
 Group = tuple[Operation, ...]
@@ -98,6 +99,11 @@ class FenceFailed(NamedTuple):
 
 
 GroupOutcome = GroupDone | GroupFailed | GroupUnknown | FenceFailed
+
+
+def write_failure_words(outcome: GroupOutcome) -> str:
+    """Return why a group is not known to be applied, in the words of `error_words`."""
+    return error_words(outcome.error) if isinstance(outcome, GroupFailed) else "its outcome is not known"
 
 
 class PlannedMulti(NamedTuple):

@@ -161,6 +161,16 @@ def test_settings_of_a_topic_that_cannot_be_read_are_kept_until_it_is_repaired()
     assert entry(world) is None
 
 
+def test_an_entry_that_a_new_controller_may_not_read_is_set_aside_with_the_remedy() -> None:
+    world = with_topic(cluster(), "orders", (1, 2))
+    mark(world, "orders")
+    world.crash()
+    world.refusals[paths.trashed("orders")] = ZkError.NO_AUTH
+    world.elect()
+    world.run()
+    assert world.context.cluster.trash.unreadable == {"orders": f"reading it failed with {NO_AUTH}"}
+
+
 def test_settings_that_were_not_written_are_not_told_of() -> None:
     world = with_settings()
 
