@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 from lethe.pipeline.io.files import FileSystem
 from lethe.pipeline.io.known_inputs import program
 from lethe.pipeline.io.lake import Lake, StagedRows
+from lethe.pipeline.jobs.refresh import refresh_lasting
 from lethe.pipeline.jobs.report import OnStage
 from lethe.pipeline.quality.rules import flaws, is_flawless
-from lethe.pipeline.tables import CONTROLLER_EVENTS, LASTING_EVENTS
+from lethe.pipeline.tables import CONTROLLER_EVENTS
 from lethe.pipeline.transforms import bronze_events
-from lethe.pipeline.transforms.lasting import is_lasting
 from lethe.pipeline.transforms.said import with_said
 
 NOTE: Final = "_records.json"
@@ -84,9 +84,9 @@ def judge_anew(lake: Lake, stage: OnStage) -> None:
         return
     if lake.has(CONTROLLER_EVENTS):
         stage("judging all records anew, since another version of Lethe did it")
-        for table in (LASTING_EVENTS, CONTROLLER_EVENTS):
-            rows = judged(lake.read(CONTROLLER_EVENTS).drop(*_MADE), F.lit(True))
-            lake.replace_table(table, rows.where(is_lasting()) if table is LASTING_EVENTS else rows)
+        rows = lake.read(CONTROLLER_EVENTS)
+        lake.replace_table(CONTROLLER_EVENTS, judged(rows.drop(*_MADE), F.lit(True)))
+        refresh_lasting(lake, lake.days(CONTROLLER_EVENTS))
     lake.files.remove(path)
     lake.files.write_text(path, note)
 

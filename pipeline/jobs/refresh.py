@@ -84,9 +84,9 @@ def refresh(
     only = only or RefreshScope()
     surveyed = days if only.surveyed is None else only.surveyed
     written = set(days)
-    if days and only.lasting:
-        refresh_lasting(lake, days)
     if days:
+        if only.lasting:
+            refresh_lasting(lake, days)
         written |= refresh_deletions(lake, sorted(days), stage, only.lines)
         refresh_surveys(lake, sorted(surveyed), stage)
     gold = refresh_gold(lake, sorted(days), sorted(written), now, stage, rules, only)

@@ -30,7 +30,7 @@ from lethe.pipeline.outcomes import OPEN
 from lethe.pipeline.quality.deletions import lacks_acks
 from lethe.pipeline.quality.evidence import Evidence, skew
 from lethe.pipeline.quality.rules import RULES, AuditResult, audit, count_violations, shared_frames
-from lethe.pipeline.transforms.lasting import AUDITED, is_of_types, is_unhosted
+from lethe.pipeline.transforms.lasting import READ_BY_AUDITS, is_of_types, is_unhosted
 
 _DAY: Final = datetime.timedelta(days=1)
 _OF_SEVERAL_LINES: Final = tuple(rule.name for rule in RULES if not rule.on_lines)
@@ -122,9 +122,9 @@ def _distant_records(lake: Lake, days: Sequence[datetime.date], spans: DataFrame
     lacking = spans.where(lacks_acks()).agg(F.to_date(F.min("started_at")), F.to_date(F.max("done_at"))).collect()[0]
     records = lake.read(tables.LASTING_EVENTS).where(F.col(DAY).isin(day_values(days)))
     if lacking[0] is None:
-        return records.where(is_of_types(AUDITED))
+        return records.where(is_of_types(READ_BY_AUDITS))
     in_time = F.col(DAY).between(day_value(lacking[0]), day_value(lacking[1]))
-    return records.where(is_of_types(AUDITED) | (is_unhosted() & in_time))
+    return records.where(is_of_types(READ_BY_AUDITS) | (is_unhosted() & in_time))
 
 
 def _unread_days(had: Sequence[datetime.date]) -> tuple[tuple[datetime.date, datetime.date], ...]:

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 from lethe.pipeline.transforms.journal_records import is_tenure_record
 from lethe.protocol.journal import EventRecordType
 
-AUDITED: Final = (EventRecordType.ELECTION, EventRecordType.GAP)
-"""Of these types the audit of a day reads all."""
-_OF_TYPES: Final = (*AUDITED, EventRecordType.BROKER)
+READ_BY_AUDITS: Final = (EventRecordType.ELECTION, EventRecordType.GAP)
+"""Of these types the audit of a day reads those of all days."""
+_OF_TYPES: Final = (*READ_BY_AUDITS, EventRecordType.BROKER)
 
 
 def is_lasting() -> Column:

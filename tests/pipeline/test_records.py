@@ -15,7 +15,7 @@ from pyspark.sql.types import IntegerType, LongType
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.jobs.records import NOTE, judge_anew, judged, stage_lines
 from lethe.pipeline.schemas import SAID
-from lethe.pipeline.tables import CONTROLLER_EVENTS
+from lethe.pipeline.tables import CONTROLLER_EVENTS, LASTING_EVENTS
 from lethe.pipeline.transforms import bronze_events
 from lethe.protocol.journal import EventRecord, EventRecordType, JournalEntry, encode
 from lethe.protocol.journal_forms import KeyKind
@@ -78,6 +78,7 @@ def told() -> Journal:
         0, "/lethe/controller/1001", "deletion-phase", "topic/orders", phase="queued", partitions=2, replicas=4
     )
     journal.line(1, "/lethe/controller/1001", "deletion-phase", "topic/orders", phase=5)
+    journal.broker(2, 3, "failed")
     return journal
 
 
@@ -103,6 +104,7 @@ def test_another_program_makes_anew_what_is_made_of_records(spark: SparkSession,
         judge_anew(lake, stages.append)
     assert stages == ["judging all records anew, since another version of Lethe did it"]
     assert plain(spark, tmp_path) == as_made
+    assert [row["subject"] for row in lake.read(LASTING_EVENTS).collect()] == ["broker/3"]
     with lake.writer("third"):
         judge_anew(lake, stages.append)
     assert len(stages) == 1, "it is done once"

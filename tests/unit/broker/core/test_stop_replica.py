@@ -62,6 +62,11 @@ def names(driver: Driver) -> list[str]:
     return [name for entries in driver.disk.log_dirs.values() for name in entries]
 
 
+def endings(driver: Driver) -> list[str]:
+    """What the names end with after their last hyphen: `delete`, `stray`, or the partition."""
+    return [name.rpartition("-")[2] for name in names(driver)]
+
+
 # --- Kafka's rows -------------------------------------------------------------------------------------------------
 
 
@@ -207,7 +212,7 @@ def test_the_debt_of_another_partition_does_not_say_whose_replica_is_stopped() -
     driver = announced()
     assert compared(driver, 1) == ErrorCode.NONE
     assert only_error(driver.stop(stop(leader_epoch=0))) == ErrorCode.NONE
-    assert [name.rpartition("-")[2] for name in names(driver)] == ["delete"]
+    assert endings(driver) == ["delete"]
 
 
 @pytest.mark.parametrize("partition, answer", [(0, ErrorCode.INCONSISTENT_TOPIC_ID), (1, ErrorCode.NONE)])
@@ -216,7 +221,7 @@ def test_a_deletion_means_its_tombstone_whatever_debt_is_paid_after_it(partition
     driver.update(tombstone(topic_id=Y))
     assert compared(driver, partition) == answer
     assert only_error(driver.stop(stop())) == ErrorCode.NONE
-    assert [name.rpartition("-")[2] for name in names(driver)] == ["delete"]
+    assert endings(driver) == ["delete"]
     assert driver.asked == []
 
 
@@ -226,7 +231,7 @@ def test_a_debt_is_paid_although_the_later_topic_is_told_of_meanwhile() -> None:
     assert compared(driver, 0) == ErrorCode.NONE
     driver.update(metadata(topic_id=Y))
     assert only_error(driver.stop(stop(leader_epoch=-1))) == ErrorCode.NONE
-    assert [name.rpartition("-")[2] for name in names(driver)] == ["delete"]
+    assert endings(driver) == ["delete"]
 
 
 def test_a_late_payment_leaves_the_later_topic() -> None:
@@ -246,14 +251,14 @@ def test_the_deletion_of_the_later_topic_leaves_what_is_owed_to_its_payment() ->
     assert only_error(driver.stop(stop())) == ErrorCode.NONE
     assert names(driver) == ["t-0"]
     assert only_error(driver.stop(stop(leader_epoch=-1))) == ErrorCode.NONE
-    assert [name.rpartition("-")[2] for name in names(driver)] == ["delete"]
+    assert endings(driver) == ["delete"]
 
 
 def test_a_compare_that_another_topics_replica_refuses_says_nothing_about_that_one() -> None:
     driver = announced()
     assert compared(driver, 0) == ErrorCode.INCONSISTENT_TOPIC_ID
     assert only_error(driver.stop(stop(leader_epoch=0))) == ErrorCode.NONE
-    assert [name.rpartition("-")[2] for name in names(driver)] == ["delete"]
+    assert endings(driver) == ["delete"]
 
 
 def test_a_late_deletion_of_an_earlier_topic_keeps_a_directory_that_was_only_found() -> None:
@@ -273,7 +278,7 @@ def test_a_replica_of_an_incarnation_before_the_one_named_for_it_is_set_aside(
     driver.update(metadata(topic_id=X))
     driver.send(named)
     assert only_error(driver.stop(stop(leader_epoch=0))) == ErrorCode.NONE
-    assert [name.rpartition("-")[2] for name in names(driver)] == ["stray"]
+    assert endings(driver) == ["stray"]
 
 
 @pytest.mark.parametrize(
