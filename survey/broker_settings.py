@@ -63,7 +63,7 @@ class BrokerSettings:
     principal: str = ""
     """Who has asked it, as its authorizer sees it; empty where no connection was had."""
     unseen: str | None = None
-    """Why it did not return its settings to this principal, and the right to grant."""
+    """Why it did not return its settings to this principal, with the right to grant if that is missing."""
     refusal: str | None = None
     """Why none of its listeners takes this client. Asking again is useless: the configuration has to change."""
 
@@ -159,15 +159,18 @@ async def _command_error(
 
 
 async def _settings(connection: KafkaConnection, broker: BrokerId) -> tuple[dict[str, str], str | None]:
-    """Return the settings, and why this client may not see them."""
+    """Return the settings, and why the broker did not return them."""
     asked = DescribeConfigsRequest((DescribableConfigs(BROKER_RESOURCE, str(broker), _ASKED),))
     answer = await connection.ask(asked)
     if not isinstance(answer, DescribeConfigsResponse):
         return {}, None
-    refused = next((result.error for result in answer.results if result.error in REFUSALS), None)
     unseen = None
-    if refused is not None:
-        unseen = f"DescribeConfigs: {refused_right(refused, connection.principal, GRANT_DESCRIBE_CONFIGS)}"
+    if not answer.results:
+        unseen = "DescribeConfigs: the answer does not name the broker"
+    elif (error := next((row.error for row in answer.results if row.error != ErrorCode.NONE), None)) is not None:
+        is_refused = error in REFUSALS
+        why = refused_right(error, connection.principal, GRANT_DESCRIBE_CONFIGS) if is_refused else error_name(error)
+        unseen = f"DescribeConfigs: {why}"
     found = {
         entry.name: entry.value
         for result in answer.results

@@ -43,8 +43,10 @@ async def configured(
     config: Mapping[str, str | None],
     versions: Mapping[ApiKey, VersionRange] = SPOKEN,
     error: int = 0,
+    *,
+    is_named: bool = True,
 ) -> AsyncIterator[Broker]:
-    """A broker with that configuration."""
+    """A broker with that configuration; its answers do not name it where `is_named` is false."""
 
     async def answer(header: RequestHeader, request: Request, peer: Peer) -> Response | Close:
         if isinstance(request, Addressed) and isinstance(request.request, StopReplicaRequest):
@@ -58,7 +60,7 @@ async def configured(
         names = resource.names or ()
         entries = tuple(ConfigEntry(name, config[name]) for name in names if name in config)
         described = DescribedConfigs(error, None, resource.resource_type, resource.resource_name, entries)
-        return DescribeConfigsResponse((described,))
+        return DescribeConfigsResponse((described,) if is_named else ())
 
     server = KafkaServer(answer, versions)
     address = await server.listen("127.0.0.1", 0)
@@ -101,6 +103,15 @@ async def test_what_is_not_told_is_not_known_and_versions_speak_for_the_protocol
         assert (
             await read_settings(broker, PLAINTEXT_REACH, 20_000)
         ).inter_broker_protocol == InterBrokerProtocol.parse("2.5-IV0")
+
+
+async def test_an_error_and_an_empty_answer_leave_the_settings_unseen() -> None:
+    async with configured({}, error=ErrorCode.UNKNOWN_SERVER_ERROR) as broker:
+        failed = await read_settings(broker, PLAINTEXT_REACH, 20_000)
+    assert (failed.deletes_topics, failed.unseen) == (None, "DescribeConfigs: UNKNOWN_SERVER_ERROR")
+    async with configured({"delete.topic.enable": "false"}, is_named=False) as broker:
+        empty = await read_settings(broker, PLAINTEXT_REACH, 20_000)
+    assert (empty.deletes_topics, empty.unseen) == (None, "DescribeConfigs: the answer does not name the broker")
 
 
 async def test_an_unknown_protocol_is_not_believed() -> None:

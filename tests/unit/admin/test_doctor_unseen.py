@@ -40,6 +40,8 @@ class RefusingBrokers(FakeBrokers):
     """One of the brokers answers only what the rights allow that it was given."""
 
     given: set[str] = field(default_factory=set)
+    cut_off: bool = False
+    """The connection on which its settings are asked breaks."""
 
     async def _places(self, broker: Broker) -> BrokerAnswers:
         answers = await FakeBrokers._places(self, broker)
@@ -56,6 +58,8 @@ class RefusingBrokers(FakeBrokers):
         return BrokerAnswers(broker.id, cache, answers.controller, log_dirs, tuple(refused))
 
     async def _settings(self, broker: Broker) -> BrokerSettings:
+        if broker.id == REFUSING and self.cut_off:
+            return BrokerSettings(broker.id, problem="it closed the connection")
         is_refused = broker.id == REFUSING and GRANT_DESCRIBE_CONFIGS not in self.given
         why = f"DescribeConfigs: {lacking(GRANT_DESCRIBE_CONFIGS)}" if is_refused else None
         return BrokerSettings(broker.id, None if is_refused else True, unseen=why)
@@ -103,3 +107,9 @@ async def test_settings_that_may_keep_marked_topics_are_unseen(session: FakeSess
     assert line.endswith(f" for User:ann; {GRANT_DESCRIBE_CONFIGS}")
     brokers.given.add(GRANT_DESCRIBE_CONFIGS)
     assert await said(session, brokers) == []
+    brokers.cut_off = True
+    assert await said(session, brokers) == [
+        "whether its delete.topic.enable is false is not known: it closed the connection"
+    ]
+    brokers.silent.add(REFUSING)
+    assert await said(session, brokers) == ["it does not answer"]
