@@ -5,7 +5,8 @@ journal come the topics of the days' lines, and those that waited for a broker w
 Their whole history is read, from the day on which the first of their spans began, and gives their new spans. In the
 days of these spans, as they were and as they are now, the rows of other topics stay and theirs are replaced. A deletion
 that ended today thus rewrites the day on which it was marked, and no other. Rows of a survey depend on that survey
-alone.
+alone. Records that bear on later days, as those of brokers for which a deletion waits, are first copied to a table of
+their own: so no run looks for them in all days.
 
 Gold tables are made again for the days that were rewritten, from whole days; the small ones that have no days, from
 everything. Each table changes whole or not at all. If a run dies between two tables, the lake has a note of the days,
