@@ -75,8 +75,9 @@ def partitions_of(names: Sequence[str], size: Size) -> list[TopicPartition]:
 
 
 async def produce_to_all(cluster: LocalCluster, names: Sequence[str], size: Size) -> None:
+    """Each record once, with acks=all: the lead may move meanwhile, and then what was sent is sent again."""
     async with (
-        AIOKafkaProducer(bootstrap_servers=bootstrap(cluster), acks="all", linger_ms=5) as producer,
+        AIOKafkaProducer(bootstrap_servers=bootstrap(cluster), enable_idempotence=True, linger_ms=5) as producer,
         asyncio.timeout(size.limit_s),
     ):
         for name in names:
