@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from lethe.admin.candidates import Candidate, NoPyArrow, read_candidates, read_cluster_id
 from lethe.admin.candidates_judge import DAY_MS
+from lethe.admin.given_file import unread
 from lethe.admin.lake_rules import read_rules
 from lethe.admin.refusal import Exit, Refusal
 from lethe.protocol.clocks import CLOCKS_DIFFER_MS
@@ -44,9 +45,7 @@ async def _read(path: Path, read: Callable[[Path], _T]) -> _T:
     except NoPyArrow as problem:
         raise Refusal(f"--from-candidates: {path} was not read: {problem}", Exit.USAGE) from problem
     except OSError as problem:
-        raise Refusal(
-            f"--from-candidates: {path} cannot be read: {problem.strerror or problem}", Exit.USAGE
-        ) from problem
+        raise unread("--from-candidates", path, problem) from problem
     except ValueError as problem:
         raise ValueError(f"--from-candidates: {problem}") from problem
 

@@ -15,8 +15,8 @@ from lethe.adapters.kafka.missing_rights import (
     GRANT_DESCRIBE,
     GRANT_DESCRIBE_CLUSTER,
     REFUSALS,
+    answer_words,
     grant_on_topic,
-    refused_right,
 )
 from lethe.admin.client_cluster import ClientCluster
 from lethe.admin.refusal import Exit, Refusal
@@ -143,7 +143,7 @@ async def moving_partitions(cluster: ClientCluster) -> Moving:
     except (ClientError, ProtocolError, Refusal) as error:
         return Moving({}, str(error))
     if answer.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        why = refused_right(answer.error, cluster.reach.principal, GRANT_DESCRIBE_CLUSTER)
+        why = answer_words(answer.error, cluster.reach.principal, GRANT_DESCRIBE_CLUSTER)
         return Moving({}, f"ListPartitionReassignments: {why}")
     if answer.error != ErrorCode.NONE:
         return Moving({}, f"ListPartitionReassignments: {said(answer.error, answer.message)}")
@@ -154,7 +154,7 @@ def said_of_topic(error: int, message: str | None, principal: str, operation: Op
     """Return Kafka's words for the error; where the principal lacks the right to the operation, ours."""
     if error in REFUSALS:
         # Kafka's message says no more than the error's name, or is a dump of the request.
-        return refused_right(error, principal, grant_on_topic(operation, topic))
+        return answer_words(error, principal, grant_on_topic(operation, topic))
     return said(error, message)
 
 
@@ -212,9 +212,7 @@ def _description(name: str, shown: ShownTopics, settings: Settings, moving: Movi
     partitions = tuple(_partition(each, moving.partitions.get(TopicPartition(name, each.partition))) for each in rows)
     problem = None
     if topic.error != ErrorCode.NONE:
-        is_refused = topic.error in REFUSALS
-        why = refused_right(topic.error, principal, GRANT_DESCRIBE) if is_refused else error_name(topic.error)
-        problem = f"the broker answers {why}"
+        problem = f"the broker answers {answer_words(topic.error, principal, GRANT_DESCRIBE)}"
     return TopicDescription(
         name,
         shown.topic_id(name),

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from lethe.admin.doctor_repairs import Read
+from lethe.admin.given_file import read_given
 from lethe.protocol.zookeeper.operations import Data
 
 VERSION: Final = 1
@@ -122,11 +123,9 @@ def _saved(path: str, data: Data | None) -> SavedZnode:
 
 
 def read_backup(path: Path) -> Backup:
-    """Return the backup. A torn last line, of a process that was killed, is left out. Raises BackupUnusable."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise BackupUnusable(f"{path} cannot be read: {error.strerror or error}") from error
+    """Return the backup. A torn last line, of a process that was killed, is left out. Raises Refusal where the file
+    cannot be read, and BackupUnusable."""
+    content = read_given("--restore", path)
     try:
         return _parsed([orjson.loads(line) for line in content.split(b"\n")[:-1]])
     except (ValueError, KeyError, TypeError, IndexError) as error:

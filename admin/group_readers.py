@@ -13,6 +13,7 @@ from typing import Final, cast
 
 from lethe.adapters.kafka.client import ClientError, KafkaConnection, ProtocolError
 from lethe.adapters.kafka.groups import GroupsUnseen, committed_topics
+from lethe.adapters.kafka.missing_rights import GRANT_DESCRIBE_CLUSTER, answer_words, grant_on_group
 from lethe.protocol.kafka.consumers import (
     CONSUMER,
     STABLE,
@@ -22,8 +23,9 @@ from lethe.protocol.kafka.consumers import (
     assigned_topics,
     subscribed_topics,
 )
-from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import ListGroupsRequest, ListGroupsResponse
+from lethe.protocol.security.acls import Operation
 from lethe.protocol.vocabulary import BrokerId
 
 GROUPS_AT_ONCE: Final = 100
@@ -57,7 +59,8 @@ async def read_groups(connection: KafkaConnection, broker: BrokerId, topics: Col
     try:
         listed = cast(ListGroupsResponse, await connection.ask(ListGroupsRequest()))
         if listed.error != ErrorCode.NONE:
-            found.problems.append(f"consumer groups of broker {broker}: {error_name(listed.error)}")
+            why = answer_words(listed.error, connection.principal, GRANT_DESCRIBE_CLUSTER)
+            found.problems.append(f"consumer groups of broker {broker}: {why}")
         names = sorted({group.group for group in listed.groups})
         for at in range(0, len(names), GROUPS_AT_ONCE):
             await _read(connection, names[at : at + GROUPS_AT_ONCE], topics, found)
@@ -73,7 +76,7 @@ async def _read(
     described = await _described(connection, names)
     for name in names:
         group = described.get(name)
-        problem = _problem(group)
+        problem = _problem(group, connection.principal)
         if group is None or problem is not None:
             found.problems.append(f"consumer group {name}: {problem}")
             continue
@@ -111,11 +114,12 @@ def _is_joining(group: DescribedGroup) -> bool:
     return bool(group.members) and group.protocol_type == CONSUMER and group.state != STABLE
 
 
-def _problem(group: DescribedGroup | None) -> str | None:
+def _problem(group: DescribedGroup | None, principal: str) -> str | None:
     if group is None:
         return "it is not in the answer"
     if group.error != ErrorCode.NONE:
-        return f"it cannot be described: {error_name(group.error)}"
+        why = answer_words(group.error, principal, grant_on_group(Operation.DESCRIBE, group.group))
+        return f"it cannot be described: {why}"
     return "its members are joining it, and what they read is unseen" if _is_joining(group) else None
 
 

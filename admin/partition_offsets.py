@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple, cast
 
 from lethe.adapters.kafka.client import KafkaConnection
+from lethe.adapters.kafka.missing_rights import answer_words, grant_on_topic
 from lethe.protocol.kafka.consumers import ListOffsetsRequest, ListOffsetsResponse, OffsetQuestion, TopicToList
-from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.security.acls import Operation
 from lethe.protocol.vocabulary import TopicPartition
 
 
@@ -31,8 +33,9 @@ async def list_offsets(
     answer = cast(ListOffsetsResponse, await connection.ask(asked))
     found: dict[TopicPartition, FoundRecord | str | None] = {}
     for listed in answer.topics:
+        describe = grant_on_topic(Operation.DESCRIBE, listed.topic)
         for row in listed.partitions:
             known = None if row.offset < 0 else FoundRecord(row.offset, row.timestamp_ms)
-            wrong = row.error != ErrorCode.NONE
-            found[TopicPartition(listed.topic, row.partition)] = error_name(row.error) if wrong else known
+            wrong = answer_words(row.error, connection.principal, describe) if row.error != ErrorCode.NONE else None
+            found[TopicPartition(listed.topic, row.partition)] = wrong or known
     return found

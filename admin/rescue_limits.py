@@ -24,7 +24,7 @@ def beyond_command(seen: RescueSnapshot) -> str:
     """Return why a rescue does not take control from a controller that commands all brokers."""
     return (
         f"A rescue could not command every broker: {listed(seen.beyond_command, MAX_CAUSES, '; ')}. "
-        "It connects as --command-config says, and needs ClusterAction on the cluster."
+        "It connects as --command-config says."
     )
 
 

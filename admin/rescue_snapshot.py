@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from lethe.adapters.kafka.missing_rights import GRANT_COMMANDS, answer_words
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.broker_loads import look_at_brokers
@@ -19,6 +20,7 @@ from lethe.admin.rescue_plan import is_to_be_deleted, is_without_trace
 from lethe.admin.topic_znodes import ActiveController, NoCluster, active_controller, list_topics
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.counting import counted, listed
+from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.vocabulary import BrokerId, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller_epoch
@@ -107,11 +109,10 @@ class RescueSnapshot:
         out: they may be the reason for the rescue."""
         closed = tuple(f"broker {each.broker}: {each.refusal}" for each in self.settings if each.refusal is not None)
         refusing = tuple(
-            f"broker {each.broker} refuses {each.principal} the requests of a controller (CLUSTER_AUTHORIZATION_FAILED"
-            + (f"; its authorizer is {each.authorizer}" if each.authorizer else "")
-            + ")"
+            f"broker {each.broker}: {answer_words(each.command_error, each.principal, GRANT_COMMANDS)}"
+            + (f" (its authorizer is {each.authorizer})" if each.authorizer else "")
             for each in self.settings
-            if each.refuses_commands
+            if each.command_error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         )
         return closed + refusing
 

@@ -17,6 +17,7 @@ from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.admin.assignment_proposal import proposal
 from lethe.admin.controller_identity import acting_controller
+from lethe.admin.given_file import read_given
 from lethe.admin.outcomes import demand_done
 from lethe.admin.partition_names import Selector, parse_brokers, parse_move, parse_selector, parse_topics
 from lethe.admin.partition_requests import RequestPending, request_reassignment
@@ -303,11 +304,7 @@ def _parsed(texts: Sequence[str]) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def _read(option: str, path: Path) -> dict[TopicPartition, tuple[int, ...]]:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise Refusal(f"{option}: {path} cannot be read: {error.strerror or error}", Exit.USAGE) from error
-    return parse_reassignment_file(data, str(path))
+    return parse_reassignment_file(read_given(option, path), str(path))
 
 
 def _with_ask(

@@ -24,6 +24,7 @@ from lethe.admin.deletion_plan import (
     summary,
 )
 from lethe.admin.deletion_plan_look import look
+from lethe.admin.given_file import read_given
 from lethe.admin.protection import demand_unprotected
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer, Table
@@ -158,7 +159,7 @@ async def checked_plan(
     session: ZooKeeperSession, reach: BrokerReach, wanted: PlanOptions, ask: AskAbout
 ) -> TopicDeletionPlan:
     """Return the plan if the cluster is as it was, and the user agrees. Raises Refusal that names each change."""
-    agreed = await asyncio.to_thread(_read_plan, wanted.path)
+    agreed = decode_plan(await asyncio.to_thread(read_given, "--plan", wanted.path), str(wanted.path))
     names = [each.topic for each in agreed.topics]
     await demand_unprotected(session, names)
     now = await look(session, reach, names, ask)
@@ -166,10 +167,3 @@ async def checked_plan(
     question = f"Delete {plural(len(names), 'this', 'these')} {counted(len(names), 'topic')}, as planned?"
     await demand_agreement((*(f"  {name}" for name in names), *summary(agreed)), question, wanted.confirm)
     return agreed
-
-
-def _read_plan(path: Path) -> TopicDeletionPlan:
-    try:
-        return decode_plan(path.read_bytes(), str(path))
-    except OSError as error:
-        raise Refusal(f"{path} cannot be read: {error.strerror}", Exit.USAGE) from error

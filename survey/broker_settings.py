@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lethe.adapters.kafka.client import AccessFailed, ClientError, KafkaConnection
-from lethe.adapters.kafka.missing_rights import GRANT_COMMANDS, GRANT_DESCRIBE_CONFIGS, REFUSALS, refused_right
+from lethe.adapters.kafka.missing_rights import GRANT_COMMANDS, GRANT_DESCRIBE_CONFIGS, answer_words
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.protocol.kafka.admin_configs import (
     BROKER_RESOURCE,
@@ -66,11 +66,6 @@ class BrokerSettings:
     """Why it did not return its settings to this principal, with the right to grant if that is missing."""
     refusal: str | None = None
     """Why none of its listeners takes this client. Asking again is useless: the configuration has to change."""
-
-    @property
-    def refuses_commands(self) -> bool:
-        """True if its authorizer does not allow this principal to control it."""
-        return self.command_error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 async def read_settings(
@@ -147,7 +142,7 @@ async def ask_about_epoch(
     if error is None:
         problem = "it answered something else than was asked"
     elif error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        problem = refused_right(error, principal, GRANT_COMMANDS)
+        problem = answer_words(error, principal, GRANT_COMMANDS)
     return EpochAnswer(broker.id, error, problem)
 
 
@@ -168,9 +163,7 @@ async def _settings(connection: KafkaConnection, broker: BrokerId) -> tuple[dict
     if not answer.results:
         unseen = "DescribeConfigs: the answer does not name the broker"
     elif (error := next((row.error for row in answer.results if row.error != ErrorCode.NONE), None)) is not None:
-        is_refused = error in REFUSALS
-        why = refused_right(error, connection.principal, GRANT_DESCRIBE_CONFIGS) if is_refused else error_name(error)
-        unseen = f"DescribeConfigs: {why}"
+        unseen = f"DescribeConfigs: {answer_words(error, connection.principal, GRANT_DESCRIBE_CONFIGS)}"
     found = {
         entry.name: entry.value
         for result in answer.results

@@ -26,7 +26,7 @@ from typing import Final, TypeVar, cast
 
 from lethe.adapters.kafka.client import AccessFailed, ClientError, KafkaConnection, RequestTimedOut
 from lethe.adapters.kafka.metadata import ask_metadata, why_incomplete
-from lethe.adapters.kafka.missing_rights import GRANT_DESCRIBE, GRANT_DESCRIBE_CLUSTER, REFUSALS, refused_right
+from lethe.adapters.kafka.missing_rights import GRANT_DESCRIBE, GRANT_DESCRIBE_CLUSTER, REFUSALS, answer_words
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.protocol.kafka.cached_topics import cached_topics, undecided_topics
 from lethe.protocol.kafka.directory_names import FUTURE_SUFFIX, DirectoryKind
@@ -247,11 +247,9 @@ async def _log_dirs(
         partitions = tuple(DescribableTopic(topic, tuple(numbers)) for topic, numbers in scope.partitions.items())
     described = cast(DescribeLogDirsResponse, await connection.ask(DescribeLogDirsRequest(partitions)))
     if described.error != ErrorCode.NONE:
-        if described.error in REFUSALS:
-            why = refused_right(described.error, connection.principal, GRANT_DESCRIBE_CLUSTER)
-            return UnansweredQuestion(BrokerFailure.REFUSED, f"DescribeLogDirs: {why}", BrokerPlace.LOGS)
-        why = f"DescribeLogDirs: {error_name(described.error)}"
-        return UnansweredQuestion(BrokerFailure.ERROR, why, BrokerPlace.LOGS)
+        why = f"DescribeLogDirs: {answer_words(described.error, connection.principal, GRANT_DESCRIBE_CLUSTER)}"
+        failure = BrokerFailure.REFUSED if described.error in REFUSALS else BrokerFailure.ERROR
+        return UnansweredQuestion(failure, why, BrokerPlace.LOGS)
     if not described.log_dirs:
         # Brokers before 3.0 answer an unauthorized client like this, without an error.
         why = f"{NAMES_NO_LOG_DIR}; does it let {connection.principal} ask? {GRANT_DESCRIBE_CLUSTER}"

@@ -24,9 +24,15 @@ from itertools import islice
 from typing import Final, NamedTuple, cast
 
 from lethe.adapters.kafka.client import ClientError, KafkaConnection
+from lethe.adapters.kafka.missing_rights import (
+    GRANT_DESCRIBE_CLUSTER,
+    answer_words,
+    grant_on_group,
+    grant_on_topic,
+)
 from lethe.protocol.kafka.connection import highest_common_version
 from lethe.protocol.kafka.control import ApiKey
-from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.group_offsets import (
     HAS_MEMBERS,
     CommittedOffset,
@@ -47,6 +53,7 @@ from lethe.protocol.kafka.queries import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from lethe.protocol.security.acls import Operation
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, BrokerId
 
 FIRST_WITH_OPERATIONS: Final = 8
@@ -101,7 +108,8 @@ def hiding_problem(broker: BrokerId, answer: MetadataResponse, led: Mapping[int,
         return f"{of}: it may hide groups, because its authorizer does not let {principal} DESCRIBE the cluster"
     topic = next((topic for topic in answer.topics if topic.name == GROUP_METADATA_TOPIC), None)
     if topic is None or topic.error != ErrorCode.NONE:
-        why = "it does not know the topic" if topic is None else error_name(topic.error)
+        describe = grant_on_topic(Operation.DESCRIBE, GROUP_METADATA_TOPIC)
+        why = "it does not know the topic" if topic is None else answer_words(topic.error, principal, describe)
         return f"{of}: it does not show which partitions it leads of {GROUP_METADATA_TOPIC}: {why}"
     believed = {each.partition: each.leader_epoch for each in topic.partitions if each.leader == broker}
     if missing := sorted(number for number, epoch in led.items() if believed.get(number) != epoch):
@@ -138,7 +146,8 @@ async def read_offsets(
     hidden = _hidden(broker, answer, topics, principal)
     listed = cast(ListGroupsResponse, await connection.ask(ListGroupsRequest()))
     if listed.error != ErrorCode.NONE:
-        raise GroupsUnseen(f"consumer groups of broker {broker}: {error_name(listed.error)}")
+        why = answer_words(listed.error, principal, GRANT_DESCRIBE_CLUSTER)
+        raise GroupsUnseen(f"consumer groups of broker {broker}: {why}")
     partition_of = {each.group: coordinator_partition(each.group, partitions) for each in listed.groups}
     groups = frozenset(name for name, number in partition_of.items() if number in led)
     others = {name: number for name, number in partition_of.items() if name not in groups}
@@ -146,7 +155,7 @@ async def read_offsets(
     found: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
     for name in sorted(groups):
         for topic in await _committed(connection, name):
-            offsets = _offsets_of(topic, name) if topic.topic in wanted else {}
+            offsets = _offsets_of(topic, name, principal) if topic.topic in wanted else {}
             if offsets:
                 found.setdefault(topic.topic, {})[name] = offsets
     return ListedOffsets(broker, groups, others, found, hidden)
@@ -155,19 +164,22 @@ async def read_offsets(
 async def _committed(connection: KafkaConnection, group: str) -> tuple[FetchedTopic, ...]:
     answer = cast(OffsetFetchResponse, await connection.ask(OffsetFetchRequest(group)))
     if answer.error != ErrorCode.NONE:
-        raise GroupsUnseen(f"consumer group {group}: {error_name(answer.error)}")
+        why = answer_words(answer.error, connection.principal, grant_on_group(Operation.DESCRIBE, group))
+        raise GroupsUnseen(f"consumer group {group}: {why}")
     return answer.topics
 
 
 async def committed_topics(connection: KafkaConnection, group: str) -> frozenset[str]:
     """Return the topics of which the group has committed offsets. Raises GroupsUnseen, ClientError, ProtocolError."""
-    return frozenset(topic.topic for topic in await _committed(connection, group) if _offsets_of(topic, group))
+    who = connection.principal
+    return frozenset(topic.topic for topic in await _committed(connection, group) if _offsets_of(topic, group, who))
 
 
-def _offsets_of(topic: FetchedTopic, group: str) -> dict[int, CommittedOffset]:
+def _offsets_of(topic: FetchedTopic, group: str, principal: str) -> dict[int, CommittedOffset]:
     for each in topic.partitions:
         if each.error != ErrorCode.NONE:
-            raise GroupsUnseen(f"consumer group {group}, {topic.topic}-{each.partition}: {error_name(each.error)}")
+            why = answer_words(each.error, principal, grant_on_topic(Operation.DESCRIBE, topic.topic))
+            raise GroupsUnseen(f"consumer group {group}, {topic.topic}-{each.partition}: {why}")
     return {
         each.partition: CommittedOffset(each.offset, each.leader_epoch, each.metadata)
         for each in topic.partitions
@@ -181,7 +193,8 @@ async def commit_offsets(
     """Commit offsets where the group has none. Return, by topic, why some are not committed.
 
     Raises GroupsUnseen, ClientError and ProtocolError: then some may be committed."""
-    known = {topic.topic: _offsets_of(topic, group) for topic in await _committed(connection, group)}
+    principal = connection.principal
+    known = {topic.topic: _offsets_of(topic, group, principal) for topic in await _committed(connection, group)}
     missing = [
         (topic, OffsetToCommit(number, *offset))
         for topic, offsets in topics.items()
@@ -200,14 +213,18 @@ async def commit_offsets(
         for topic, offset in chunk:
             error = answered.get((topic, offset.partition))
             if error != ErrorCode.NONE:
-                problems[topic] = _commit_problem(error)
+                problems[topic] = _commit_problem(error, principal, group, topic)
     return problems
 
 
-def _commit_problem(error: int | None) -> str:
+def _commit_problem(error: int | None, principal: str, group: str, topic: str) -> str:
     if error is None:
         return "the answer does not list a partition"
-    return HAS_MEMBERS if error in _ONLY_FROM_MEMBERS else error_name(error)
+    if error in _ONLY_FROM_MEMBERS:
+        return HAS_MEMBERS
+    is_of_group = error == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    grant = grant_on_group(Operation.READ, group) if is_of_group else grant_on_topic(Operation.READ, topic)
+    return answer_words(error, principal, grant)
 
 
 def merged(parts: Collection[ListedOffsets]) -> dict[str, dict[str, Mapping[int, CommittedOffset]]]:

@@ -1,4 +1,4 @@
-"""The words for a right that a broker's authorizer refuses: the error, the principal that lacks it, and the remedy.
+"""The words for an answer with an error. Where an authorizer refuses a right: also who lacks it, and the remedy.
 
 DescribeLogDirs: CLUSTER_AUTHORIZATION_FAILED for User:ann; grant it Describe on the cluster
 """
@@ -10,8 +10,12 @@ from typing import Final
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.security.acls import Operation
 
-REFUSALS: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-"""The errors of requests about topics and the cluster."""
+REFUSALS: Final = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+)
+"""The errors of requests about topics, the cluster and groups."""
 GRANT_DESCRIBE: Final = "grant it Describe on all topics"
 GRANT_DESCRIBE_CLUSTER: Final = "grant it Describe on the cluster"
 GRANT_DESCRIBE_CONFIGS: Final = "grant it DescribeConfigs on the cluster"
@@ -23,6 +27,11 @@ def grant_on_topic(operation: Operation, topic: str) -> str:
     return f"grant it {operation.value} on topic {topic}"
 
 
-def refused_right(error: int, principal: str, grant: str) -> str:
-    """Return why the request was refused to the principal, and the remedy. `error` is one of REFUSALS."""
-    return f"{error_name(error)} for {principal}; {grant}"
+def grant_on_group(operation: Operation, group: str) -> str:
+    """Return the remedy for a right that is needed for one consumer group."""
+    return f"grant it {operation.value} on group {group}"
+
+
+def answer_words(error: int, principal: str, grant: str) -> str:
+    """Return the name of the error. If it is one of REFUSALS: also the principal that has asked, and the remedy."""
+    return f"{error_name(error)} for {principal}; {grant}" if error in REFUSALS else error_name(error)

@@ -38,13 +38,14 @@ def read_file(path: Path, max_bytes: int) -> bytes:
         with open(path, "rb") as file:
             data = file.read(max_bytes + 1)
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise why_unreadable(path, error) from None
     if len(data) > max_bytes:
         raise Unusable(f"has more than {counted(max_bytes, 'byte')}", "name the right file")
     return data
 
 
-def _unreadable(path: Path, error: OSError) -> Unusable:
+def why_unreadable(path: Path, error: OSError) -> Unusable:
+    """Return why the file cannot be read, and what to do."""
     if error.errno in _NO_RIGHT:
         remedy = "give that user the right to read it and to enter its directories"
         return Unusable(f"may not be read by user {_user()}", remedy)

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self, cast
 
+import pytest
+
 from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
 from lethe.adapters.kafka.groups import DESCRIBE
 from lethe.controller.core.effects import CommitOffsets, Coordinator, GroupCommit, ReadOffsets
@@ -67,6 +69,7 @@ class Broker:
         self.led: Mapping[int, int] = {}
         self.listed: Mapping[str, int] = {}
         """The offset of each group."""
+        self.commit_error = 0
         self.hidden: tuple[str, ...] = ()
         """Topics that the client may not DESCRIBE."""
 
@@ -107,7 +110,10 @@ class Broker:
                 return await self._told(name)
             case OffsetCommitRequest(group=name, topics=topics):
                 self.committed.append(name)
-                rows = (tuple(CommittedPartition(each.partition, 0) for each in topic.partitions) for topic in topics)
+                rows = (
+                    tuple(CommittedPartition(each.partition, self.commit_error) for each in topic.partitions)
+                    for topic in topics
+                )
                 names = (topic.topic for topic in topics)
                 return OffsetCommitResponse(tuple(map(CommittedTopic, names, rows)))
             case _:
@@ -258,6 +264,17 @@ async def test_an_error_of_one_group_leaves_only_that_group() -> None:
     scene = Scene(one)
     assert await scene.commit(groups_of(one, "a", "b")) == {"a": "consumer group a: error 14"}
     assert (one.committed, one.connections) == (["b"], 1)
+
+
+@pytest.mark.parametrize("error, what", [(30, "GROUP"), (29, "TOPIC")])
+async def test_rights_that_commits_need_are_named(error: int, what: str) -> None:
+    one = Broker(1)
+    one.commit_error = error
+    scene = Scene(one)
+    named = "group a" if what == "GROUP" else "topic orders"
+    assert await scene.commit(groups_of(one, "a")) == {
+        "a": f"{what}_AUTHORIZATION_FAILED for User:lethe; grant it Read on {named}"
+    }
 
 
 async def test_groups_that_end_a_connection_do_not_keep_others_waiting_for_ever() -> None:

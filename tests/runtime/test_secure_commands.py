@@ -182,8 +182,8 @@ async def refused(place: Place, reach: BrokerReach) -> str:
 async def test_a_rescue_without_the_right_is_refused_before_it_takes_control(place: Place) -> None:
     place.handler.command_error = DENIED
     assert await refused(place, place.reach()) == (
-        "A rescue could not command every broker: broker 1 refuses User:lethe the requests of a controller "
-        "(CLUSTER_AUTHORIZATION_FAILED). It connects as --command-config says, and needs ClusterAction on the cluster."
+        "A rescue could not command every broker: broker 1: CLUSTER_AUTHORIZATION_FAILED for User:lethe; "
+        "grant it ClusterAction on the cluster. It connects as --command-config says."
     )
 
 

@@ -12,7 +12,7 @@ from lethe.adapters.kafka.missing_rights import (
     GRANT_DESCRIBE,
     GRANT_DESCRIBE_CLUSTER,
     GRANT_DESCRIBE_CONFIGS,
-    refused_right,
+    answer_words,
 )
 from lethe.admin.doctor_look import examine
 from lethe.admin.doctor_rules import suspects
@@ -32,7 +32,7 @@ REFUSING = 2
 
 
 def lacking(grant: str) -> str:
-    return refused_right(DENIED, "User:ann", grant)
+    return answer_words(DENIED, "User:ann", grant)
 
 
 @dataclass(slots=True)

@@ -41,7 +41,10 @@ async def test_members_of_another_protocol_subscribe_to_nothing() -> None:
     [
         (
             GroupBroker({"other": [group("Stable", error=30)]}),
-            "consumer group other: it cannot be described: GROUP_AUTHORIZATION_FAILED",
+            (
+                "consumer group other: it cannot be described: GROUP_AUTHORIZATION_FAILED for User:ANONYMOUS; "
+                "grant it Describe on group other"
+            ),
         ),
         (
             GroupBroker({"other": [group("Stable", "orders")]}, stored_errors={"other": 16}),

@@ -123,6 +123,17 @@ async def test_a_group_that_only_a_broker_lists_which_does_not_coordinate_it_is_
     [
         (Coordinator(partition_error=14), "consumer group readers, orders-0: error 14"),
         (Coordinator(group_error=16), "consumer group readers: error 16"),
+        (
+            Coordinator(group_error=ErrorCode.GROUP_AUTHORIZATION_FAILED),
+            "consumer group readers: GROUP_AUTHORIZATION_FAILED for User:lethe; grant it Describe on group readers",
+        ),
+        (
+            Coordinator(partition_error=ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+            (
+                "consumer group readers, orders-0: TOPIC_AUTHORIZATION_FAILED for User:lethe; "
+                "grant it Describe on topic orders"
+            ),
+        ),
     ],
 )
 async def test_offsets_that_a_broker_does_not_give_are_unseen(coordinator: Coordinator, why: str) -> None:
