@@ -39,6 +39,7 @@ PAGES: Final = (
     Page("docs/attacks.md", "tools.attacks_page:page"),
     Page("docs/audit.md", "tools.audit_page:page"),
     Page("docs/benchmarks-pipeline.svg", "benchmarks.pipeline.plot:generated"),
+    Page("docs/benchmarks-security.svg", "benchmarks.security.plot:generated"),
     Page("docs/benchmarks.md", "benchmarks.page:generated"),
     Page("docs/benchmarks.svg", "benchmarks.against_kafka.plot:generated"),
     Page("docs/configuration.md", "tools.configuration_page:page"),

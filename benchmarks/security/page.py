@@ -16,7 +16,9 @@ METHOD: Final = """\
 * **Connections**: eight at a time to the listeners of one controller; each logs in, asks for versions and closes. The
   client is one process on the same cores. Keys are of the curve P-256, and users of SCRAM have 4,096 iterations.
 * **Logins**: what a controller does before it takes control, at one agent that stands for all brokers. Where brokers
-  did not answer in the time that a controller waits, their number is given.
+  did not answer in the time that a controller waits, their number is given. The agent's listener has a queue of 128
+  connections; what finds it full is tried again by the kernel after a second. Without TLS a controller waits half a
+  second after the first answer, with TLS two. Brokers with listeners of their own each have a queue.
 * **Topics**: as above, with three agents that acknowledge, and Lethe's controller with each protocol of its connections
   to brokers. A ratio is the median time divided by that of the first protocol."""
 
