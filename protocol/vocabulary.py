@@ -204,9 +204,10 @@ class Broker:
 # --- topic ids ----------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 16)
 def topic_id_to_text(topic_id: TopicId) -> str:
     """Return 22 characters of URL-safe base64 without padding, Kafka's text form."""
+    # All topics are gone through in turn: a cache for fewer than there are would find none of them.
     return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode("ascii")
 
 
