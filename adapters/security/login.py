@@ -299,7 +299,8 @@ async def _name_mechanism(login: SaslLogin, ask: Ask, version: int, place: str) 
 
 def masked(text: str, sent: bytes) -> str:
     """Return the text without what it repeats of a message: PLAIN and OAUTHBEARER send the secret itself."""
-    for part in re.split(r"[\0\x01 ]", sent.decode(errors="replace")):
+    # The longest first: the password may contain the user name.
+    for part in sorted(re.split(r"[\0\x01 ]", sent.decode(errors="replace")), key=len, reverse=True):
         if len(part) >= _SHORTEST_MASKED:
             text = text.replace(part, "***")
     return text

@@ -117,6 +117,7 @@ def test_a_peers_text_is_one_line_of_limited_length() -> None:
         (b"n,,\x01auth=Bearer hunter2.x\x01tenant=t1\x01\x01", "not hunter2.x", "not ***"),
         (b"n,,n=alice,r=abc", "invalid credentials of alice", "invalid credentials of alice"),
         (b"\0al\0hunter2", "all credentials", "all credentials"),
+        (b"\0lethe\0lethe-hunter2", "no password lethe-hunter2 here", "no password *** here"),
     ],
 )
 def test_a_broker_that_repeats_the_secret_is_not_quoted(sent: bytes, said: str, expected: str) -> None:
