@@ -15,12 +15,15 @@ _NO_RIGHT: Final = (errno.EACCES, errno.EPERM)
 
 
 class FileState(NamedTuple):
-    """What changes when a file is replaced or written to."""
+    """What changes when a file is replaced or written to, or when other users may read it."""
 
     modified_ns: int
     size: int
     inode: int
     device: int
+    mode: int
+    owner: int
+    group: int
 
 
 def file_state(path: Path) -> FileState | None:
@@ -29,7 +32,10 @@ def file_state(path: Path) -> FileState | None:
         found = os.stat(path)
     except OSError:
         return None
-    return FileState(found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev)
+    return FileState(
+        *(found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev),
+        *(found.st_mode, found.st_uid, found.st_gid),
+    )
 
 
 def read_file(path: Path, max_bytes: int) -> bytes:

@@ -1,9 +1,10 @@
 """TLS: contexts for connections and listeners, made from stores and made again when these change.
 
-A context is made from files: stores, and files of passwords. Before a context is handed out, time of change, size and
-inode of each file are compared with those that it was made from, which costs a few microseconds. If one differs, all
-files are read again. If that fails, because a file is half written or a certificate does not fit its key, the old
-context stays in use, the log says so once, and the files are read again when they change again or after ten seconds.
+A context is made from files: stores, and files of passwords. Before a context is handed out, time of change, size,
+inode and rights of each file are compared with those that it was made from, which costs a few microseconds. If one
+differs, all files are read again. If that fails, because a file may not be read or is half written, or a certificate
+does not fit its key, the old context stays in use, the log says so once, and the files are read again when they change
+again or after ten seconds.
 
 A listener asks for its context at each connection that it accepts (`loop.connect_accepted_socket(…, ssl=…)`), not once
 when it begins to listen. A session of TLS that was begun under an old context is not resumed under a new one: who is no

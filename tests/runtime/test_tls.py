@@ -28,6 +28,7 @@ from lethe.adapters.security.secrets import Secret
 from lethe.adapters.security.stores import StoreSettings
 from lethe.adapters.security.tls import ClientAuth, TlsMaterial, TlsSettings, TlsStatus
 from tests.fakes.certificates import DAY, Authority, Leaf, pem
+from tests.fakes.rights import open_directory, unprivileged
 
 PASSWORD = "store-password-1"
 PEER = "broker 3 (localhost:9093)"
@@ -405,6 +406,24 @@ async def test_a_half_written_file_keeps_the_old_context_and_is_said_once(
         assert [record.getMessage() for record in caplog.records][1:] == [
             f"{path} changed: new connections use the new content"
         ]
+
+
+def test_a_file_that_may_not_be_read_any_more_keeps_the_old_context_and_is_named(
+    ca: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_directory() as place:
+        path = ca.issue().pem_file(place / "key.pem")
+        path.chmod(0o644)
+        with unprivileged():
+            material = TlsMaterial(TlsSettings(keystore=keystore(path)))
+        old = material.server_context()
+        path.chmod(0)
+        with unprivileged():
+            assert material.server_context() is old
+            assert material.status().is_outdated
+        (record,) = caplog.records
+        assert f"{path} changed and cannot be used" in record.getMessage()
+        assert "may not be read by user" in record.getMessage()
 
 
 def test_a_second_failure_is_said_again_when_the_file_was_good_between(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lethe.adapters.http_token import MAX_TOKEN_LENGTH, TokenFile, TokenUnusable, read_tokens
+from tests.fakes.rights import open_directory, unprivileged
 
 OLD, NEW = "0123456789abcdef" * 4, "fedcba9876543210" * 4
 
@@ -85,6 +86,19 @@ def test_while_the_file_is_no_good_nothing_is_accepted_and_the_log_says_so_once(
     replace(path, OLD)
     assert token.accepts(f"Bearer {OLD}")
     assert caplog.records[-1].getMessage() == f"token file {path} can be used again"
+
+
+def test_tokens_of_a_file_that_may_not_be_read_any_more_are_refused() -> None:
+    with open_directory() as place:
+        path = place / "token"
+        path.write_text(OLD)
+        path.chmod(0o644)
+        token = TokenFile(path)
+        with unprivileged():
+            assert token.accepts(f"Bearer {OLD}")
+        path.chmod(0)
+        with unprivileged():
+            assert not token.accepts(f"Bearer {OLD}")
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,11 +17,11 @@ from lethe.adapters.security.prefixed import Place, PlacedSecret
 from lethe.adapters.security.secrets import FileSecret, Secret
 from lethe.adapters.security.stores import StoreKind, StoreSettings, load_identity, load_trust
 from tests.fakes.certificates import DAY, Authority, Leaf, one_line, pem, private_key
+from tests.fakes.rights import unprivileged
 
 PASSWORD = "pässwörd-1"
 OTHER = "anöther-2"
 ORIGIN = "server.properties:7"
-NOBODY = 65_534
 
 
 def now_ms() -> int:
@@ -388,15 +386,3 @@ def test_the_certificate_of_another_key_in_pkcs12_is_refused(ca: Authority, tmp_
     path = tmp_path / "key.pem"
     path.write_text(other.key_pem() + other.certificate.public_bytes(Encoding.PEM).decode())
     assert "holds no certificate that fits its private key" in refused(store(path))
-
-
-@contextmanager
-def unprivileged() -> Iterator[None]:
-    """Rights count, even where the tests run as root."""
-    before = os.geteuid()
-    if before == 0:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(before)
