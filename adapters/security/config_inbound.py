@@ -198,7 +198,7 @@ def _users(values: Values, listener: str) -> Callable[[], JaasEntry] | None:
         values.problems.append(source.problem(error.reason, error.remedy))
     except JaasError as error:
         values.problems.append(source.problem(str(error), _EXAMPLE))
-    return source.read
+    return source.read_placed
 
 
 # --- principals and rights ----------------------------------------------------------------------------------------

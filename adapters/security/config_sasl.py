@@ -62,6 +62,18 @@ class JaasSource(NamedTuple):
         shown = None if self.path is None else str(self.path)
         return Problem(self.place.name, self.place.origin, shown, reason, remedy)
 
+    def unusable(self, error: Exception) -> LoginUnusable:
+        """Return an error of `read` with the property and the file."""
+        file = "" if self.path is None else f"={self.path}"
+        return LoginUnusable(f"{self.place.name}{file}: {error}")
+
+    def read_placed(self) -> JaasEntry:
+        """Return it as of now. Raises LoginUnusable that names the property and the file."""
+        try:
+            return self.read()
+        except (Unusable, JaasError) as error:
+            raise self.unusable(error) from None
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Context:
@@ -157,8 +169,7 @@ def _login(mechanism: str, entry: JaasSource, source: TokenSource | None) -> Sas
         try:
             login = await asyncio.to_thread(read)
         except (Unusable, LoginUnusable, JaasError) as error:
-            file = "" if entry.path is None else f"={entry.path}"
-            raise LoginUnusable(f"{entry.place.name}{file}: {error}") from None
+            raise entry.unusable(error) from None
         return await login.credentials()
 
     return dataclasses.replace(read(), credentials=credentials)

@@ -14,7 +14,6 @@ from typing import Final
 
 from lethe.adapters.security.accepting import CredentialsUnavailable
 from lethe.adapters.security.scram_users import ScramUsers
-from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.security.jaas import JaasEntry
 from lethe.protocol.security.plain import PlainServer
 from lethe.protocol.security.scram import ScramMechanism, ScramServer, user_of
@@ -35,7 +34,7 @@ class PlainExchange:
         """Return the empty challenge. Raises AuthenticationFailed, CredentialsUnavailable."""
         try:
             entry = await asyncio.to_thread(self._read)
-        except (Unusable, ValueError) as error:
+        except ValueError as error:
             raise CredentialsUnavailable(str(error)) from error
 
         def check(name: str, password: str) -> bool:

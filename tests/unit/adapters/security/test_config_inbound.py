@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from lethe.adapters.config_limits import LIMITS
 from lethe.adapters.properties import Values, parse_properties, schema
+from lethe.adapters.security.accepting import CredentialsUnavailable
 from lethe.adapters.security.access import AccessSettings
 from lethe.adapters.security.config_inbound import INBOUND, read_inbound
+from lethe.adapters.security.exchanges import PlainExchange
 from lethe.adapters.security.inbound import Inbound, InboundSettings
 from lethe.protocol.security.principals import Principal
 from lethe.protocol.vocabulary import Endpoint, SecurityProtocol
@@ -107,6 +110,23 @@ def test_users_of_plain_come_from_the_jaas_file_and_are_read_again(tmp_path: Pat
     assert read_plain().options == {"user_ann": SECRET}
     file.write_text(f'{section} {{ PlainLoginModule required user_bob="z"; }};')
     assert read_plain().options == {"user_bob": "z"}
+
+
+@pytest.mark.parametrize("rubbish, why", [(None, "does not exist"), ("correct-horse", "the text ends where")])
+async def test_users_of_plain_that_are_lost_while_the_listener_serves_are_named_with_property_and_file(
+    tmp_path: Path, rubbish: str | None, why: str
+) -> None:
+    path, name = tmp_path / "users", "listener.name.internal.plain.sasl.jaas.config.file"
+    path.write_text(USERS)
+    settings, _ = read(f"sasl.enabled.mechanisms=PLAIN\n{name}={path}\n")
+    read_plain = settings.listeners["INTERNAL"].read_plain
+    assert read_plain is not None
+    path.unlink()
+    if rubbish is not None:
+        path.write_text(rubbish)
+    with pytest.raises(CredentialsUnavailable, match=re.escape(f"{name}={path}: {why}")) as raised:
+        await PlainExchange(read_plain).answer(b"\0ann\0" + SECRET.encode())
+    assert SECRET not in str(raised.value)
 
 
 def test_tls_with_a_mapping_and_sasl_ssl_without_one(tmp_path: Path) -> None:
