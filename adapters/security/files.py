@@ -1,10 +1,14 @@
-"""Reading the files that properties name: each failure is a reason and a remedy."""
+"""Reading the files that properties name, and a place for what only programs read: each failure is a reason and a
+remedy."""
 
 from __future__ import annotations
 
 import errno
 import os
 import pwd
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -48,6 +52,17 @@ def read_file(path: Path, max_bytes: int) -> bytes:
     if len(data) > max_bytes:
         raise Unusable(f"has more than {counted(max_bytes, 'byte')}", "name the right file")
     return data
+
+
+@contextmanager
+def private_directory() -> Iterator[Path]:
+    """Give a directory that only this user may enter, and remove it. Raises Unusable if none can be made or filled."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="lethe-") as name:
+            yield Path(name)
+    except OSError as error:
+        reason = f"is read by way of a temporary directory, which cannot be written: {error.strerror or error}"
+        raise Unusable(reason, "make room there, or name another one in the variable TMPDIR") from None
 
 
 def why_unreadable(path: Path, error: OSError) -> Unusable:

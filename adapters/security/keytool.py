@@ -13,10 +13,11 @@ import secrets
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from lethe.adapters.security.files import private_directory
 
 TIMEOUT_S: Final = 60
 _ENGLISH: Final = "-J-Duser.language=en"
@@ -62,11 +63,11 @@ def conversion_command(path: Path) -> str:
 def convert(keytool: str, path: Path, password: str | None, key_password: str | None) -> Converted:
     """Return the store as PKCS12. Takes about a second, twice that if the key has a password of its own.
 
-    Raises ConversionFailed.
+    Raises ConversionFailed and Unusable.
     """
     own_key_password = key_password is not None and key_password != password
-    with tempfile.TemporaryDirectory(prefix="lethe-") as directory:
-        target = Path(directory) / "store.p12"
+    with private_directory() as directory:
+        target = directory / "store.p12"
         new_password = secrets.token_urlsafe(24)
         environ = {"NEW_PASSWORD": new_password, "STORE_PASSWORD": password or "", "KEY_PASSWORD": key_password or ""}
         source = ["-srckeystore", str(path), "-srcstoretype", "JKS"]

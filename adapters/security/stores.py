@@ -321,6 +321,8 @@ def _jks(store: StoreSettings, path: Path) -> PKCS12KeyAndCertificates:
         reason, remedy = str(error), f"correct {given}" if store.key_password else f"set {given}, or {given}.file"
     except keytool.ConversionFailed as error:
         reason, remedy = str(error), f"convert it by hand: {keytool.conversion_command(path)}"
+    except Unusable as error:
+        reason, remedy = error.reason, error.remedy
     except (ValueError, TypeError, UnsupportedAlgorithm):
         reason = "is a JKS store, and what keytool makes of it cannot be read"
         remedy = f"convert it by hand: {keytool.conversion_command(path)}"

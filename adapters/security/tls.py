@@ -21,7 +21,6 @@ import logging
 import os
 import secrets
 import ssl
-import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,9 +31,10 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from lethe.adapters.clock import Clock, SystemClock
 from lethe.adapters.properties import NO_FILE, ConfigError, Problem
-from lethe.adapters.security.files import FileState, file_state
+from lethe.adapters.security.files import FileState, file_state, private_directory
 from lethe.adapters.security.prefixed import Place
 from lethe.adapters.security.stores import Identity, StoreSettings, Trust, described, load_identity, load_trust
+from lethe.adapters.security.unusable import Unusable
 
 logger = logging.getLogger(__name__)
 
@@ -294,14 +294,20 @@ def _load_identity(context: ssl.SSLContext, identity: Identity, store: StoreSett
     encrypted = BestAvailableEncryption(password.encode())
     key = identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encrypted)
     chain = b"".join(cert.public_bytes(Encoding.PEM) for cert in identity.chain)
-    with tempfile.TemporaryDirectory(prefix="lethe-") as directory:
-        path = Path(directory) / "identity.pem"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(key + chain)
-        try:
-            context.load_cert_chain(path, password=password)
-        except ssl.SSLError as error:
-            reason = f"OpenSSL refuses its key or certificate: {(error.reason or 'unknown').replace('_', ' ').lower()}"
-            raise store.problem(
-                reason, "make a key of 2048 bits or more (RSA) or 256 (EC), and have it signed with SHA-256"
-            ) from None
+    try:
+        with private_directory() as directory:
+            path = directory / "identity.pem"
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(key + chain)
+            _load_chain(context, path, password)
+    except Unusable as error:
+        raise store.problem(error.reason, error.remedy) from None
+
+
+def _load_chain(context: ssl.SSLContext, path: Path, password: str) -> None:
+    try:
+        context.load_cert_chain(path, password=password)
+    except ssl.SSLError as error:
+        reason = f"OpenSSL refuses its key or certificate: {(error.reason or 'unknown').replace('_', ' ').lower()}"
+        remedy = "make a key of 2048 bits or more (RSA) or 256 (EC), and have it signed with SHA-256"
+        raise Unusable(reason, remedy) from None

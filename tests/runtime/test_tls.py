@@ -426,6 +426,32 @@ def test_a_file_that_may_not_be_read_any_more_keeps_the_old_context_and_is_named
         assert "may not be read by user" in record.getMessage()
 
 
+def test_without_a_place_for_the_key_the_old_context_stays_in_use_and_that_is_said_once(
+    ca: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ca.issue("old").pem_file(tmp_path / "key.pem")
+    clock = SetClock()
+    material = TlsMaterial(TlsSettings(keystore=keystore(path)), clock)
+    old = material.server_context()
+    ca.issue("new").pem_file(path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    for _ in range(3):
+        assert material.server_context() is old
+        clock.ms += tls.RETRY_MS
+    assert material.status().is_outdated
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"{path} changed and cannot be used; what was read before stays in use: f:1: ssl.keystore.location='{path}': "
+        "is read by way of a temporary directory, which cannot be written: No such file or directory; make room there, "
+        "or name another one in the variable TMPDIR"
+    )
+    with pytest.raises(ConfigError, match="TMPDIR"):
+        TlsMaterial(TlsSettings(keystore=keystore(path)))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    clock.ms += tls.RETRY_MS
+    assert material.server_context() is not old
+
+
 def test_a_second_failure_is_said_again_when_the_file_was_good_between(
     ca: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
