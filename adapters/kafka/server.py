@@ -292,6 +292,9 @@ class KafkaServer:
             admission.refused.note(error.reason)
             self.refused.note(("tls", listener, peer.host), f"{self._name}: refused {error}")
             return
+        except Exception as error:  # noqa: BLE001 - see `_not_served`
+            self._not_served(peer, error)
+            return
         if admission.sasl is None:
             self._admitted()
         await self._run(Connection(opened.reader, opened.writer, opened.peer, listener, admission), login_ends_s)
@@ -338,10 +341,14 @@ class KafkaServer:
             _LOG.info("%s: closed the connection of %s: it neither sent nor read for %d ms", self._name, peer, limit_ms)
         except OSError as error:
             _LOG.info("%s: lost the connection of %s: %s", self._name, peer, error)
-        except Exception as error:  # noqa: BLE001 - one connection that cannot be served must not end the others
-            _LOG.error("%s: closed the connection of %s, which could not be served", self._name, peer, exc_info=error)
+        except Exception as error:  # noqa: BLE001 - see `_not_served`
+            self._not_served(peer, error)
         finally:
             del self._connections[connection]
             self.load.hold(connection, 0)
             connection.closing = True
             connection.writer.close()
+
+    def _not_served(self, peer: Peer, error: Exception) -> None:
+        """Log a fault of this process: one connection that cannot be served must not end the others."""
+        _LOG.error("%s: closed the connection of %s, which could not be served", self._name, peer, exc_info=error)

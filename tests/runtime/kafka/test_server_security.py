@@ -264,6 +264,24 @@ async def test_a_certificate_that_has_become_unusable_closes_connections_with_th
     assert "ssl.keystore.location: is missing; add it" in said
 
 
+async def test_a_fault_before_one_handshake_ends_neither_the_server_nor_other_connections(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    context, faults = server_context(tmp_path), [RuntimeError("can't start new thread")]
+
+    def next_context() -> ssl.SSLContext:
+        if faults:
+            raise faults.pop()
+        return context
+
+    async with running(Admission(next_context)) as server:
+        async with raw(server) as client:
+            assert await client.is_closed()
+        assert await principal(server, client_tls(tmp_path)) == "User:ANONYMOUS"
+    (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert "which could not be served" in record.getMessage()
+
+
 # --- SASL ---------------------------------------------------------------------------------------------------------
 
 
