@@ -1,4 +1,7 @@
-"""Ask the controller to create topics that clients name in Metadata requests."""
+"""Ask the controller to create topics that clients name in Metadata requests.
+
+A client may ask a hundred times a second, so the same failure is logged seldom (`AuditLog`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from lethe.adapters.kafka.client import ClientError, ProtocolError
+from lethe.adapters.kafka.missing_rights import REFUSALS, answer_words, grant_on_topic
 from lethe.adapters.kafka.reach import BrokerReach
+from lethe.adapters.security.audit import AuditLog
 from lethe.broker.core.auto_creation import LEAST_VERSION, creation_errors, creation_request
 from lethe.broker.runtime.controller_connection import ControllerConnection
 from lethe.protocol.counting import listed
@@ -16,6 +21,7 @@ from lethe.protocol.kafka.admin import CreateTopicsResponse
 from lethe.protocol.kafka.connection import highest_common_version
 from lethe.protocol.kafka.control import ApiKey
 from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.security.acls import Operation
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
@@ -34,6 +40,8 @@ class AutoCreation:
         self._connection = ControllerConnection(
             broker_id, reach, connect_timeout_ms=TIMEOUT_MS, request_timeout_ms=TIMEOUT_MS
         )
+        self._principal: Final = reach.principal
+        self._failures: Final = AuditLog(logger)
         self._one_at_a_time = asyncio.Lock()
         self._in_flight: dict[str, None] = {}
 
@@ -86,11 +94,18 @@ class AutoCreation:
     async def _checked(self, topics: Sequence[str], answer: object) -> CreateTopicsResponse | None:
         if not isinstance(answer, CreateTopicsResponse):
             return None
-        errors = list(dict.fromkeys(error_name(row.error) for row in answer.topics if row.error))
-        logger.info("the controller was asked to create %s: %s", listed(topics, _SHOWN), ", ".join(errors) or "done")
+        refused = [row for row in answer.topics if row.error in REFUSALS]
+        for row in refused:
+            remedy = grant_on_topic(Operation.CREATE, row.name)
+            self._note([row.name], answer_words(row.error, self._principal, remedy))
+        if len(refused) < len(topics):
+            errors = list(dict.fromkeys(error_name(row.error) for row in answer.topics if row.error))
+            logger.info(
+                "the controller was asked to create %s: %s", listed(topics, _SHOWN), ", ".join(errors) or "done"
+            )
         if any(row.error == ErrorCode.NOT_CONTROLLER for row in answer.topics):
             await self.close()
         return answer
 
     def _note(self, topics: Sequence[str], problem: str) -> None:
-        logger.warning("%s, named by a client, cannot be created now: %s", listed(topics, _SHOWN), problem)
+        self._failures.note(problem, f"{listed(topics, _SHOWN)}, named by a client, cannot be created now: {problem}")

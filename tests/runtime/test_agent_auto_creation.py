@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
 
 from lethe.adapters.kafka.reach import PLAINTEXT_REACH
+from lethe.broker.runtime import auto_creation
 from lethe.broker.runtime.auto_creation import AutoCreation
 from lethe.protocol.kafka.admin import CreatedTopic, CreateTopicsRequest, CreateTopicsResponse
 from lethe.protocol.kafka.control import Addressed
@@ -87,3 +89,21 @@ async def test_without_a_controller_a_client_asks_again() -> None:
         assert await creation.create(("a",)) == {"a": COMES}
         assert len(controller.peers) == 3
         await creation.close()
+
+
+async def test_what_a_client_asks_again_and_again_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    nowhere = AutoCreation(BrokerId(1), PLAINTEXT_REACH, lambda: None)
+    for _ in range(3):
+        assert await nowhere.create(("a",)) == {"a": NOBODY_KNOWS}
+    async with listed_controller() as controller:
+        refused = AutoCreation(BrokerId(1), PLAINTEXT_REACH, lambda: controller.endpoint)
+        for _ in range(3):
+            controller.answers.append(created(a=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            assert await refused.create(("a",)) == {"a": NOBODY_KNOWS}
+        await refused.close()
+    beginning = "a, named by a client, cannot be created now: "
+    assert [record.getMessage() for record in caplog.records if record.name == auto_creation.__name__] == [
+        f"{beginning}the metadata cache names no controller that could be asked",
+        f"{beginning}TOPIC_AUTHORIZATION_FAILED for User:ANONYMOUS; grant it Create on topic a",
+    ]
