@@ -1,7 +1,7 @@
 """How fast the bytes of deleted replicas are removed: by the agent's file, or live by the brokers' configuration.
 
 `/config/brokers/ID` comes before `/config/brokers/<default>`, both before the file. They are read twice a minute. What
-cannot be read changes nothing.
+cannot be read changes nothing, and is logged seldom (`AuditLog`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from lethe.adapters.security.audit import AuditLog
 from lethe.adapters.zookeeper.interface import SessionLost, ZooKeeperSession
 from lethe.protocol.own_settings import REMOVED_BYTES_PER_SECOND, REMOVED_FILES_PER_SECOND, own_setting_problem
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Data, GetData, is_absent
+from lethe.protocol.zookeeper.operations import Data, GetData, failure_words, is_absent
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_config
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class RemovalPace:
     def __init__(self, broker: int, configured: RemovalLimits) -> None:
         self._paths = (paths.config_broker_default(), paths.config_broker(broker))
         self._configured = configured
+        self._failures: Final = AuditLog(logger)
         self.limits = configured
 
     async def follow(self, session: Callable[[], ZooKeeperSession | None]) -> None:
@@ -50,7 +52,8 @@ class RemovalPace:
         try:
             found = await self._read(session)
         except (MalformedZnode, SessionLost, ValueError) as error:
-            logger.warning("the limits of removal stay as they are, because they cannot be read: %s", error)
+            problem = f"the limits of removal stay as they are, because they cannot be read: {error}"
+            self._failures.note(problem, problem)
             return
         if found != self.limits:
             logger.info("removal is limited to %s files and %s bytes a second (0: no limit)", *found)
@@ -63,7 +66,7 @@ class RemovalPace:
             if isinstance(outcome, Data):
                 merged |= decode_config(path, outcome.data)
             elif not is_absent(outcome):
-                raise ValueError(f"reading {path} failed")
+                raise ValueError(f"{path}: {failure_words(outcome)}")
         return RemovalLimits(
             _number(merged, REMOVED_FILES_PER_SECOND, self._configured.files),
             _number(merged, REMOVED_BYTES_PER_SECOND, self._configured.bytes),

@@ -41,7 +41,15 @@ from lethe.broker.core.inputs import (
 from lethe.broker.runtime.ownership import CannotStart
 from lethe.protocol.back_off import BackOff
 from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId
-from lethe.protocol.zookeeper.operations import Data, GetData, ReadFailed, ReadOutcome, WatchFired, ZkError
+from lethe.protocol.zookeeper.operations import (
+    Data,
+    GetData,
+    ReadFailed,
+    ReadOutcome,
+    WatchFired,
+    ZkError,
+    failure_words,
+)
 from lethe.protocol.zookeeper.paths import controller, controller_epoch, topic
 from lethe.protocol.zookeeper.znodes import MalformedZnode, decode_controller, decode_controller_epoch, decode_topic
 
@@ -210,7 +218,7 @@ def topic_id_of(name: str, outcome: ReadOutcome) -> TopicIdAnswer:
         case ReadFailed(ZkError.NO_NODE):
             return TopicAbsence.NO_TOPIC
         case other:
-            return TopicIdUnavailable(f"{topic(name)} cannot be read: {other}")
+            return TopicIdUnavailable(f"{topic(name)} cannot be read: {failure_words(other)}")
 
 
 def _controller_epoch(outcome: ReadOutcome) -> ControllerEpochAnswer:
@@ -223,7 +231,7 @@ def _controller_epoch(outcome: ReadOutcome) -> ControllerEpochAnswer:
         case ReadFailed(ZkError.NO_NODE):
             return ControllerEpochUnavailable("there is no such znode")
         case other:
-            return ControllerEpochUnavailable(str(other))
+            return ControllerEpochUnavailable(failure_words(other))
 
 
 def _ignore_watch(fired: WatchFired) -> None:

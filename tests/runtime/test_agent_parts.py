@@ -30,6 +30,7 @@ from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Create, SetData
 from lethe.protocol.zookeeper.paths import broker_id, topic
 from lethe.protocol.zookeeper.znodes import TopicZnode, encode_config, encode_topic
+from tests.fakes.forbidden_znodes import NO_AUTH, forbidding
 from tests.fakes.runtime import Facts, reach
 from tests.fakes.zookeeper import FakeZooKeeper
 from tests.unit.broker.core.driver import X
@@ -85,6 +86,20 @@ async def test_limits_of_removal_are_followed_in_zookeeper() -> None:
             await session.multi([SetData(paths.config_broker(1), unclear, -1)])
             await pace.refresh(session)
             assert pace.limits == (7, 20), "what cannot be read changes nothing"
+
+
+async def test_limits_of_removal_that_may_not_be_read_are_logged_once_with_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with FakeZooKeeper().open_session(lambda _: None) as session:
+        pace = RemovalPace(1, RemovalLimits(5, 6))
+        for _ in range(3):
+            await pace.refresh(forbidding(session, paths.config_broker(1)))
+        assert pace.limits == (5, 6)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"the limits of removal stay as they are, because they cannot be read: /config/brokers/1: {NO_AUTH}"
+    )
 
 
 @pytest.mark.parametrize("files_per_second", [0, 100])

@@ -1,12 +1,14 @@
-"""Whose the controller epoch is, by `/controller_epoch` and `/controller`."""
+"""Whose the controller epoch is, by `/controller_epoch` and `/controller`, and what is said of an unreadable znode."""
 
 from __future__ import annotations
 
 import pytest
 
-from lethe.broker.runtime.sessions import controller_of_epoch
+from lethe.broker.core.inputs import TopicIdUnavailable
+from lethe.broker.runtime.sessions import controller_of_epoch, topic_id_of
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper.operations import Data, ReadFailed, ReadOutcome, Stat, ZkError
+from tests.fakes.forbidden_znodes import NO_AUTH
 
 ABSENT = ReadFailed(ZkError.NO_NODE)
 UNSEEN = ReadFailed(ZkError.NO_AUTH)
@@ -38,3 +40,7 @@ def test_the_controller_is_known_unless_it_is_newer_than_the_epoch(
     epoch: ReadOutcome, controller: ReadOutcome, whose: int | None
 ) -> None:
     assert controller_of_epoch(epoch, controller) == (None if whose is None else BrokerId(whose))
+
+
+def test_a_topic_id_that_may_not_be_read_is_unavailable_with_the_remedy() -> None:
+    assert topic_id_of("t", UNSEEN) == TopicIdUnavailable(f"/brokers/topics/t cannot be read: {NO_AUTH}")
