@@ -25,7 +25,10 @@ from typing import Any, Final, Protocol
 
 from lethe.adapters.kafka.aiokafka_options import client_options, why_unreachable
 from lethe.adapters.kafka.client import ClientError
+from lethe.adapters.kafka.missing_rights import answer_words, grant_on_topic
 from lethe.adapters.kafka.reach import BrokerReach
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.security.acls import Operation
 from lethe.protocol.shell_words import option
 
 PATIENCE_S: Final = 30.0
@@ -173,6 +176,7 @@ class _AioKafka:
         # aiokafka logs the same failure several times a second; the journal reports it once.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         self._topic = topic
+        self._principal = reach.principal
         self._why_unreachable = functools.partial(why_unreachable, reach, servers, client_id)
         self._producer = AIOKafkaProducer(
             bootstrap_servers=list(servers),
@@ -194,7 +198,12 @@ class _AioKafka:
             raise ProducerFailed(f"no broker can be reached: {reason}") from error
 
     async def deliver(self, key: bytes, lines: Sequence[bytes], acknowledged: Callable[[], None]) -> None:
-        from aiokafka.errors import KafkaError, MessageSizeTooLargeError, UnknownTopicOrPartitionError
+        from aiokafka.errors import (
+            KafkaError,
+            MessageSizeTooLargeError,
+            TopicAuthorizationFailedError,
+            UnknownTopicOrPartitionError,
+        )
 
         receipts: list[asyncio.Future[object]] = []
         try:
@@ -207,6 +216,9 @@ class _AioKafka:
             topic = option("--topic", self._topic)
             remedy = f"make it, with: lethe topics create {topic} --partitions 1 --replication-factor 3"
             raise ProducerFailed(f"there is no topic {self._topic}; {remedy}") from error
+        except TopicAuthorizationFailedError as error:
+            grant = grant_on_topic(Operation.WRITE, self._topic)
+            raise ProducerFailed(answer_words(ErrorCode.TOPIC_AUTHORIZATION_FAILED, self._principal, grant)) from error
         except MessageSizeTooLargeError as error:
             raise ProducerFailed(f"a line is longer than the producer takes: {error}", is_final=True) from error
         except (KafkaError, OSError) as error:

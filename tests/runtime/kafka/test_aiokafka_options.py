@@ -15,7 +15,17 @@ from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
 from lethe.adapters.security.channel import ChannelSecurity
 from lethe.adapters.security.login import SaslLogin
 from lethe.adapters.security.tokens import TokenFile
+from lethe.protocol.kafka.errors import ErrorCode
+from lethe.protocol.kafka.queries import (
+    MetadataBroker,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataTopic,
+    Request,
+    Response,
+)
 from lethe.protocol.security.scram import ScramMechanism
+from lethe.protocol.vocabulary import BrokerId
 from tests.fakes.secure_broker import SecureBroker, scram
 
 SHA_512 = ScramMechanism.SHA_512
@@ -76,3 +86,21 @@ async def test_the_journals_producer_says_which_user_is_refused(unused_tcp_port:
         assert f"127.0.0.1:{port} (SASL_PLAINTEXT) refuses user lethe with SCRAM-SHA-512" in text
         right = reach(SaslLogin.scram(SHA_512, "lethe", lambda: PASSWORD))
         assert await why_unreachable(right, servers, "lethe") is None
+
+
+async def test_the_journals_producer_says_which_right_is_missing() -> None:
+    def refuse(request: Request) -> Response | None:
+        names = [topic.name for topic in request.topics or ()] if isinstance(request, MetadataRequest) else []
+        refused = (MetadataTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, None, False, ()) for name in names)
+        return MetadataResponse(
+            (MetadataBroker(BrokerId(1), "127.0.0.1", port, None),), "c", BrokerId(1), tuple(refused)
+        )
+
+    broker = SecureBroker(mechanisms=scram(SHA_512, "lethe", PASSWORD), handler=refuse)
+    async with asyncio.timeout(60), broker.running() as port:
+        login = reach(SaslLogin.scram(SHA_512, "lethe", lambda: PASSWORD))
+        producer = await aiokafka_producer([f"127.0.0.1:{port}"], "journal", "lethe", login)()
+        with pytest.raises(ProducerFailed) as failed:
+            await producer.deliver(b"key", [b"line"], lambda: None)
+        await producer.stop()
+    assert str(failed.value) == "TOPIC_AUTHORIZATION_FAILED for User:lethe; grant it Write on topic journal"
