@@ -17,13 +17,14 @@ from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from lethe.adapters.kafka.client import ClientError, ProtocolError
+from lethe.adapters.kafka.missing_rights import GRANT_COMMANDS, answer_words
 from lethe.adapters.kafka.reach import BrokerReach
 from lethe.broker.core.isr import controller_endpoint
 from lethe.broker.core.state import AgentState
 from lethe.broker.runtime.configuration import ControlledShutdownConfig
 from lethe.broker.runtime.controller_connection import ControllerConnection
 from lethe.protocol.counting import counted, listed
-from lethe.protocol.kafka.errors import ErrorCode, error_name
+from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import ControlledShutdownRequest, ControlledShutdownResponse
 from lethe.protocol.kafka.versions import control_versions
 from lethe.protocol.vocabulary import Endpoint
@@ -76,12 +77,13 @@ async def _ask(connection: ControllerConnection, controller: Endpoint, state: Ag
     request = ControlledShutdownRequest(state.settings.broker_id, state.broker_epoch)
     version = control_versions(state.settings.inter_broker_protocol).controlled_shutdown
     try:
-        answer = cast(ControlledShutdownResponse, await (await connection.to(controller)).request(request, version))
+        opened = await connection.to(controller)
+        answer = cast(ControlledShutdownResponse, await opened.request(request, version))
     except (ClientError, ProtocolError) as error:
         await connection.close()
         return str(error)
     if answer.error != ErrorCode.NONE:
-        return f"the controller answered {error_name(answer.error)}"
+        return f"the controller answered {answer_words(answer.error, opened.principal, GRANT_COMMANDS)}"
     if not answer.remaining:
         return None
     some = listed([f"{topic}-{partition}" for topic, partition in answer.remaining], SHOWN)

@@ -4,15 +4,21 @@ Each proposal is attempted once; a state znode that changed in between is read a
 attempts. The connection to the controller is kept until it fails or the controller changes. A written state counts as
 accepted only when the notification that names the partition is written too: otherwise the controller would not learn of
 the change.
+
+A controller that refuses the agent's certificate, login or right is logged, seldom (`AuditLog`): no ISR grows until
+somebody has changed a setting.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from lethe.adapters.kafka.client import ClientError, ProtocolError
+from lethe.adapters.kafka.client import AccessFailed, ClientError, ProtocolError
+from lethe.adapters.kafka.missing_rights import GRANT_COMMANDS, REFUSALS, answer_words
 from lethe.adapters.kafka.reach import BrokerReach
+from lethe.adapters.security.audit import AuditLog
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperSession
 from lethe.broker.core.effects import IsrChange, ProposeIsr
 from lethe.broker.core.inputs import IsrOutcome, IsrVerdict
@@ -40,6 +46,8 @@ from lethe.protocol.zookeeper.paths import (
 )
 from lethe.protocol.zookeeper.znodes import encode_isr_change
 
+logger = logging.getLogger(__name__)
+
 CONNECT_TIMEOUT_MS: Final = 5_000
 REQUEST_TIMEOUT_MS: Final = 30_000
 MAX_ATTEMPTS: Final = 5
@@ -53,6 +61,7 @@ class IsrChanges:
     def __init__(self, broker_id: BrokerId, reach: BrokerReach, session: Callable[[], ZooKeeperSession | None]) -> None:
         self._broker_id = broker_id
         self._session = session
+        self._refusals: Final = AuditLog(logger)
         self._connection = ControllerConnection(
             broker_id, reach, connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS
         )
@@ -82,15 +91,23 @@ class IsrChanges:
         try:
             connection = await self._connection.to(controller)
             common = highest_common_version(ApiKey.ALTER_PARTITION, await connection.offered_versions())
-            answer = await connection.request(request, alter_partition_version(changes, common))
+            version = alter_partition_version(changes, common)
+            answer = cast(AlterPartitionResponse, await connection.request(request, version))
         except (ClientError, ProtocolError) as error:
+            if isinstance(error, AccessFailed):
+                self._note_refused(str(error))
             await self.close()
             return unanswered(changes, str(error))
-        outcomes = judge_answer(changes, self._broker_id, cast(AlterPartitionResponse, answer))
+        if answer.error in REFUSALS:
+            self._note_refused(f"{connection.peer}: {answer_words(answer.error, connection.principal, GRANT_COMMANDS)}")
+        outcomes = judge_answer(changes, self._broker_id, answer)
         if all(outcome.verdict is IsrVerdict.UNANSWERED for outcome in outcomes):
             # A former controller closes its connections; one that answers NOT_CONTROLLER is looked up again too.
             await self.close()
         return outcomes
+
+    def _note_refused(self, problem: str) -> None:
+        self._refusals.note(problem, f"the controller takes no ISR changes of this agent: {problem}")
 
     # --- through ZooKeeper ----------------------------------------------------------------------------------------
 

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from lethe.adapters.kafka.reach import PLAINTEXT_REACH
+from lethe.adapters.kafka.reach import PLAINTEXT_REACH, BrokerReach
 from lethe.adapters.kafka.server import Close
+from lethe.adapters.security.channel import ChannelSecurity
+from lethe.adapters.security.login import SaslLogin
 from lethe.broker.core.effects import IsrChange, ProposeIsr
 from lethe.broker.core.inputs import IsrVerdict
+from lethe.broker.runtime import isr_changes
 from lethe.broker.runtime.isr_changes import IsrChanges
 from lethe.protocol.kafka.control import Addressed
 from lethe.protocol.kafka.errors import ErrorCode
@@ -20,13 +23,15 @@ from lethe.protocol.kafka.to_controller import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
-from lethe.protocol.vocabulary import BrokerEpoch, Endpoint, LeaderAndIsr, TopicId, TopicPartition
+from lethe.protocol.security.scram import ScramMechanism
+from lethe.protocol.vocabulary import BrokerEpoch, Endpoint, LeaderAndIsr, SecurityProtocol, TopicId, TopicPartition
 from lethe.protocol.zookeeper.operations import Create, Operation, SetData
 from lethe.protocol.zookeeper.paths import isr_change_notifications, partition_state, topic
 from lethe.protocol.zookeeper.znodes import TopicZnode, decode_isr_change, decode_state, encode_state, encode_topic
 from tests.fakes.agents import agent_config, connected, running
 from tests.fakes.listed_controller import listed_controller
 from tests.fakes.runtime import reach
+from tests.fakes.secure_broker import SecureBroker, scram
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 from tests.unit.broker.core.driver import ME, X, become, live, metadata
 
@@ -128,6 +133,30 @@ async def test_a_controller_that_is_not_there() -> None:
     (outcome,) = await changes.propose(ProposeIsr((change(),), EPOCH, nowhere))
     assert outcome.verdict is IsrVerdict.UNANSWERED
     assert "cannot connect to 127.0.0.1:1" in outcome.reason
+
+
+async def test_a_refused_right_or_login_is_logged_once_with_the_remedy(caplog: pytest.LogCaptureFixture) -> None:
+    async def propose(endpoint: Endpoint, brokers: BrokerReach) -> None:
+        changes = IsrChanges(ME, brokers, lambda: None)
+        for _ in range(3):
+            (outcome,) = await changes.propose(ProposeIsr((change(),), EPOCH, endpoint))
+            assert outcome.verdict is IsrVerdict.UNANSWERED
+        await changes.close()
+
+    async with listed_controller() as controller:
+        controller.answers += [AlterPartitionResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)] * 3
+        await propose(controller.endpoint, PLAINTEXT_REACH)
+        where = f"{controller.endpoint.host}:{controller.endpoint.port}"
+    login = SaslLogin.scram(ScramMechanism.SHA_512, "agent", lambda: "wrong")
+    secured = BrokerReach(None, {SecurityProtocol.SASL_PLAINTEXT: ChannelSecurity(login=login)})
+    async with SecureBroker(mechanisms=scram(ScramMechanism.SHA_512, "agent", "right")).running() as port:
+        await propose(Endpoint("INTERNAL", "127.0.0.1", port, SecurityProtocol.SASL_PLAINTEXT), secured)
+    right, password = [record.getMessage() for record in caplog.records if record.name == isr_changes.__name__]
+    beginning = "the controller takes no ISR changes of this agent: "
+    remedy = "CLUSTER_AUTHORIZATION_FAILED for User:ANONYMOUS; grant it ClusterAction on the cluster"
+    assert right == f"{beginning}{where}: {remedy}"
+    assert password.startswith(f"{beginning}127.0.0.1:{port} (SASL_PLAINTEXT) refuses user agent with SCRAM-SHA-512: ")
+    assert "wrong" not in password
 
 
 # --- through ZooKeeper --------------------------------------------------------------------------------------------

@@ -74,6 +74,16 @@ async def test_it_goes_anyway_after_the_last_try(caplog: pytest.LogCaptureFixtur
     assert "2 partitions have no other leader yet: t-0, t-1" in caplog.text
 
 
+async def test_a_controller_that_refuses_the_right_is_logged_with_the_user_and_the_remedy(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with listed_controller() as controller:
+        controller.answers += [ControlledShutdownResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)] * 3
+        assert not await leave_in_order(knowing(controller.as_broker).state, CONFIG, PLAINTEXT_REACH, Pauses())
+    said = "CLUSTER_AUTHORIZATION_FAILED for User:ANONYMOUS; grant it ClusterAction on the cluster; 2 tries are left"
+    assert f"controlled shutdown: the controller answered {said}" in caplog.text
+
+
 async def test_a_broken_connection_is_made_anew() -> None:
     async with listed_controller() as controller:
         driver = knowing(controller.as_broker)
