@@ -33,7 +33,9 @@ from typing import Final
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from lethe.adapters.security.handshakes import shows_refusal
+from lethe.adapters.kafka.tls_door import peer_of_socket
+from lethe.adapters.security.audit import AuditLog
+from lethe.adapters.security.handshakes import handshake_problem, shows_refusal
 from lethe.adapters.security.refusal_counts import RefusalCounts, RefusalReason
 
 logger = logging.getLogger(__name__)
@@ -64,6 +66,7 @@ class HttpListener:
     def __init__(self, limits: HttpLimits, tls: TlsContext | None, refused: RefusalCounts) -> None:
         """`refused` counts handshakes that one side refused."""
         self._refused = refused
+        self._refusals = AuditLog(logger)
         self._limits = limits
         self._tls = tls
         self._server: web.Server | None = None
@@ -161,6 +164,7 @@ class HttpListener:
     async def _connect(self, accepted: socket.socket, context: ssl.SSLContext | None) -> None:
         """Pass the connection to aiohttp, after its TLS handshake if there is a context."""
         loop = asyncio.get_running_loop()
+        peer = peer_of_socket(accepted)
         # Made here, since uvloop returns its own protocol for TLS, not the factory's.
         handler = self._protocol()
         try:
@@ -178,6 +182,8 @@ class HttpListener:
             logger.debug("an HTTP connection was closed before its first request: %s", error)
             if shows_refusal(error):
                 self._refused.note(RefusalReason.TLS)
+                problem = handshake_problem(error, str(peer), prefix="lethe.http.")
+                self._refusals.note(peer.host, f"refused an HTTP client at {problem}")
             if context is None:
                 # With a context the transport closes it.
                 accepted.close()

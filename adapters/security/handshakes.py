@@ -6,9 +6,12 @@ finished its side, so that such an alert may come with the first read rather tha
 
 from __future__ import annotations
 
+import re
 import ssl
 from typing import Final
 
+_OWN_NAME: Final = re.compile(r"(?<![\w.])ssl\.")
+"""Begin of the name of one of Kafka's properties, for which other connections have a prefix."""
 _EXPIRED, _NOT_YET, _NO_ISSUER, _OTHER_HOST, _OTHER_ADDRESS = 10, 9, (2, 18, 19, 20, 21), 62, 64
 
 _REASONS: Final = {
@@ -51,11 +54,11 @@ _REASONS: Final = {
 }
 
 
-def handshake_problem(error: OSError, peer: str, host: str | None = None) -> str:
+def handshake_problem(error: OSError, peer: str, host: str | None = None, prefix: str = "") -> str:
     """Return a sentence about a failed handshake with `peer` (as it is to be shown), and what to do.
 
-    `host` is the name that its certificate had to have. Peers that end the connection without an alert, as asyncio's
-    servers do, are another OSError than SSLError.
+    `host` is the name that its certificate had to have, `prefix` is before the properties of this side. Peers that end
+    the connection without an alert, as asyncio's servers do, are another OSError than SSLError.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         reason, remedy = _verification(error, host)
@@ -64,7 +67,7 @@ def handshake_problem(error: OSError, peer: str, host: str | None = None) -> str
     else:
         reason = "closed the connection during the handshake of TLS"
         remedy = "look at its log: it may speak no TLS there, or require a certificate (ssl.keystore.location)"
-    return f"{peer}: {reason}; {remedy}"
+    return f"{peer}: {_OWN_NAME.sub(f'{prefix}ssl.', f'{reason}; {remedy}')}"
 
 
 def shows_refusal(error: BaseException | None) -> bool:

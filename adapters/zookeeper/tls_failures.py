@@ -11,7 +11,6 @@ A server without a quorum ends connections in the same way as the port of TLS, s
 
 from __future__ import annotations
 
-import re
 import ssl
 from typing import Final
 
@@ -42,8 +41,6 @@ ENDED_AFTER_HANDSHAKE: Final = (
     "has not expired, and that ZooKeeper's truststore has the authority that issued it"
 )
 """The alert of TLS 1.3 can be lost with the connection."""
-_OWN_NAME: Final = re.compile(r"(?<![\w.])ssl\.")
-"""Begin of the name of one of Kafka's properties, which ZooKeeper's have a prefix for."""
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING")
 
 
@@ -57,6 +54,6 @@ def tls_failure(error: OSError, host: str | None = None) -> str | None:
         case ssl.SSLError(reason=reason) if (reason or "").endswith("CERTIFICATE_UNKNOWN"):
             return CERTIFICATE_REFUSED
         case ssl.SSLError():
-            return _OWN_NAME.sub("zookeeper.ssl.", handshake_problem(error, "TLS", host))
+            return handshake_problem(error, "TLS", host, "zookeeper.")
         case _:
             return None

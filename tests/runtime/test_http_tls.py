@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -130,6 +131,35 @@ async def test_who_does_not_speak_tls_is_hung_up_on_without_an_answer(certificat
                 assert b"HTTP" not in await reader.read()
         assert await serial_of(server, certificates.trust) == certificates.serial
     assert access.refused.by_reason == {RefusalReason.TLS: 1}, "who only connects is not counted"
+
+
+async def test_clients_that_are_refused_are_logged_once_with_address_and_reason(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    def strict() -> ssl.SSLContext:
+        context = certificates.context()
+        context.verify_mode, context.maximum_version = ssl.CERT_REQUIRED, ssl.TLSVersion.TLSv1_2
+        return context
+
+    for tls, sent, words in (
+        (certificates.context, ASK, "speaks HTTP without TLS; use https"),
+        (strict, None, "shows no certificate, and lethe.http.ssl.client.auth requires one"),
+    ):
+        caplog.clear()
+        access = HttpAccess()
+        async with serve_http("127.0.0.1", 0, ROUTES, access=access, tls=tls) as server:
+            for _ in range(3):
+                if sent is None:
+                    with pytest.raises(OSError):
+                        await serial_of(server, certificates.trust)
+                else:
+                    async with raw(server, sent) as reader:
+                        await closed(reader)
+            async with asyncio.timeout(LIMIT_S):
+                while access.refused.by_reason != {RefusalReason.TLS: 3}:
+                    await asyncio.sleep(0.01)
+        (record,) = caplog.records
+        assert re.match(rf"refused an HTTP client at 127\.0\.0\.1:\d+: {words}", record.getMessage())
 
 
 @pytest.mark.parametrize("sent", [b"", HELLO_BEGUN])
