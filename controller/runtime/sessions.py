@@ -184,7 +184,7 @@ class SessionKeeper:
         if not self._logged_at_s or (now_s - self._logged_at_s) * 1000 >= self._log_every_ms:
             self._logged_at_s = now_s
             logger.warning(
-                "ZooKeeper cannot be reached, and without it nothing is controlled; trying again: %s",
+                "ZooKeeper cannot be used, and without it nothing is controlled; trying again: %s",
                 problem,
                 extra=fields(for_s=round(now_s - self._failing_since_s, 1), attempts=self._attempts),
             )

@@ -52,4 +52,4 @@ async def test_a_command_that_cannot_reach_zookeeper_says_so_before_it_gives_up(
 async def test_a_daemon_that_cannot_reach_zookeeper_says_so_while_it_tries(tmp_path: Path) -> None:
     async with daemon("controller", tmp_path, 1001, NOWHERE, zookeeper_connection_timeout_ms="600000") as running:
         await running.says(f"still trying to reach ZooKeeper at {NOWHERE} after")
-        assert "ZooKeeper cannot be reached" not in running.said
+        assert "ZooKeeper cannot be used" not in running.said

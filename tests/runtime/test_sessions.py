@@ -149,7 +149,7 @@ async def test_zookeeper_that_is_not_there_is_tried_until_it_is(caplog: pytest.L
     await reach(lambda: b.keeper.counts.failed_attempts >= 3)
     assert b.keeper.session is None
     assert "connection refused" in str(b.keeper.problem)
-    assert "ZooKeeper cannot be reached" in caplog.text
+    assert "ZooKeeper cannot be used" in caplog.text
     b.zookeeper.unavailable = None
     assert isinstance(await b.next(), SessionEstablished)
     assert b.keeper.problem is None
@@ -207,7 +207,7 @@ async def test_an_access_list_that_forbids_the_first_writes_is_told_once(caplog:
         assert len(told) == 1
         assert (b.keeper.problem, b.keeper.is_refused) == (None, False), "it is over"
         assert told[0].startswith("ZooKeeper refuses to write /brokers/ids: NO_AUTH, since its access list")
-        assert "cannot be reached" not in caplog.text
+        assert "cannot be used" not in caplog.text
 
 
 async def test_an_unexpected_error_while_opening_is_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
