@@ -7,6 +7,8 @@ and a user of the scheme digest. The SASL user stands in two properties, or in t
     java.security.auth.login.config               the file; its section `Client` has the user
     zookeeper.sasl.client=false                   no login; with such a section this is an error, as in Kafka
 
+The user's name is read at the start, a password that stands in a file at each login.
+
 Znodes belong to all that we are at once: so the brokers' own user, or a certificate with the brokers' own name.
 """
 
@@ -23,7 +25,7 @@ from lethe.adapters.security.config_names import ZOOKEEPER_TLS
 from lethe.adapters.security.jaas_file import JAAS_FILE, read_sections
 from lethe.adapters.security.prefixed import PrefixedValues, with_files
 from lethe.adapters.security.refusal_counts import RefusalCounts, counts_at_peers
-from lethe.adapters.security.secrets import Secret
+from lethe.adapters.security.secrets import FileSecret
 from lethe.adapters.security.unusable import Unusable
 from lethe.adapters.zookeeper.config import (
     DEFAULT_SLOW_WRITE_MS,
@@ -39,6 +41,7 @@ SET_ACL: Final = "zookeeper.set.acl"
 _USERNAME, _PASSWORD = "lethe.zookeeper.sasl.username", "lethe.zookeeper.sasl.password"
 _JAAS, _SECTION, _ENABLED = JAAS_FILE.name, "zookeeper.sasl.clientconfig", "zookeeper.sasl.client"
 _DIGEST_MODULE: Final = "DigestLoginModule"
+_MEND: Final = "mend that line, or name another file"
 
 ACCESS: Final = with_files(
     (
@@ -244,23 +247,47 @@ def _given_user(values: Values) -> SaslLogin | None:
     return SaslLogin(username, password.secret)
 
 
+class _PasswordInFile(FileSecret):
+    """The password in a section of the JAAS file."""
+
+    __slots__ = ("_section",)
+
+    def __init__(self, path: Path, section: str) -> None:
+        super().__init__(path)
+        self._section = section
+
+    def reveal(self) -> str:
+        try:
+            entries = read_sections(self.path).get(self._section)
+            if entries is None:
+                raise Unusable(f"has no section {self._section}", "add it again")
+            return _entry_of(entries).option("password")
+        except JaasError as error:
+            raise Unusable(str(error), _MEND) from None
+
+
 def _user_in_file(values: Values) -> SaslLogin | None:
     """Return the user in the JAAS file; None if it has no section about ZooKeeper, which is then for others."""
     file = values.text(_JAAS)
     if file is None:
         return None
+    path, section = Path(file), values.text(_SECTION) or ZOOKEEPER_SECTION
     try:
-        entries = read_sections(Path(file)).get(values.text(_SECTION) or ZOOKEEPER_SECTION)
-        return None if entries is None else _user_of(entries)
+        entries = read_sections(path).get(section)
+        if entries is None:
+            return None
+        username, password = _entry_of(entries).option("username"), _PasswordInFile(path, section)
+        password.reveal()
+        return SaslLogin(username, password)
     except Unusable as error:
         values.wrong(_JAAS, error.reason, error.remedy)
     except JaasError as error:
-        values.wrong(_JAAS, str(error), "mend that line, or name another file")
+        values.wrong(_JAAS, str(error), _MEND)
     return None
 
 
-def _user_of(entries: Sequence[JaasEntry]) -> SaslLogin:
-    """Return the user of a section. Raises JaasError."""
+def _entry_of(entries: Sequence[JaasEntry]) -> JaasEntry:
+    """Return the login module of a section. Raises JaasError."""
     if len(entries) != 1:
         raise JaasError(f"the section about ZooKeeper has {len(entries)} login modules, and one is needed")
     (entry,) = entries
@@ -268,4 +295,4 @@ def _user_of(entries: Sequence[JaasEntry]) -> SaslLogin:
         raise JaasError(
             f"the section about ZooKeeper has {entry.module_name}, and only {_DIGEST_MODULE} (DIGEST-MD5) is supported"
         )
-    return SaslLogin(entry.option("username"), Secret(entry.option("password")))
+    return entry

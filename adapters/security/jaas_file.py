@@ -19,7 +19,7 @@ JAAS_FILE: Final = Property(
     None,
     "JAAS file of the brokers, which Java knows by `-Djava.security.auth.login.config`. Its section `Client` has the "
     "user for ZooKeeper, `<listener in small letters>.KafkaServer` or `KafkaServer` that for connections to brokers, "
-    "and `KafkaClient` that of clients, such as the journal. Logins to brokers read it each time.",
+    "and `KafkaClient` that of clients, such as the journal. It is read at each login.",
 )
 
 

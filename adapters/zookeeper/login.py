@@ -37,7 +37,8 @@ async def log_in(connection: Connection, login: SaslLogin, client_nonce: str) ->
     try:
         client = DigestMd5Client(login.username, login.password.reveal(), client_nonce)
     except Unusable as error:
-        raise LoginRefused(f"the password of {user} for its SASL login cannot be read: {error}") from error
+        where = login.password.path
+        raise LoginRefused(f"the password of {user} for its SASL login cannot be read: {where}: {error}") from error
     challenge = await _say(connection, client.first(), user)
     if challenge is None:
         raise LoginRefused(

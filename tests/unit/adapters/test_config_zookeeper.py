@@ -8,6 +8,7 @@ import pytest
 
 from lethe.adapters.config_zookeeper import ZOOKEEPER, ZooKeeperConfig, read_zookeeper
 from lethe.adapters.properties import ConfigError, read_values, schema
+from lethe.adapters.security.unusable import Unusable
 from tests.fakes.certificates import Authority
 
 USER = "lethe.zookeeper.sasl.username=kafka\nlethe.zookeeper.sasl.password=hunter2\n"
@@ -83,6 +84,21 @@ def test_the_section_client_of_the_brokers_jaas_file(tmp_path: Path) -> None:
     assert user_of(config) == ("kafka", "hunter2")
     named = jaas(tmp_path, section("Ours")) + "zookeeper.sasl.clientconfig=Ours\n"
     assert user_of(load(named, tmp_path)) == ("kafka", "hunter2")
+
+
+def test_the_password_in_the_jaas_file_is_read_at_each_login(tmp_path: Path) -> None:
+    config = load(jaas(tmp_path, section()), tmp_path)
+    jaas(tmp_path, section(options='username="kafka" password="new"'))
+    assert user_of(config) == ("kafka", "new")
+    for content, said in (
+        (section("Other"), "has no section Client; add it again"),
+        (section(options='username="kafka"'), "has no password"),
+        ("Client {\n  hunter2", "the text ends where"),
+    ):
+        jaas(tmp_path, content)
+        with pytest.raises(Unusable, match=said) as raised:
+            user_of(config)
+        assert "hunter2" not in str(raised.value)
 
 
 def test_a_jaas_file_without_that_section_is_for_others(tmp_path: Path) -> None:

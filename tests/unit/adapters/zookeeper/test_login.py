@@ -98,6 +98,8 @@ async def test_a_password_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     user = SaslLogin("kafka", FileSecret(tmp_path / "missing"))
     heard: list[bytes] = []
     async with answering([], heard) as connection:
-        with pytest.raises(LoginRefused, match="password of 'kafka' for its SASL login cannot be read: does not exist"):
+        with pytest.raises(LoginRefused) as refused:
             await log_in(connection, user, "C")
+    where = f"{tmp_path}/missing: does not exist; name an existing file"
+    assert f"the password of 'kafka' for its SASL login cannot be read: {where}" in str(refused.value)
     assert heard == []
