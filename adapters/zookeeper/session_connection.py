@@ -117,7 +117,7 @@ class SessionConnection:
             await self._connect_before(deadline, troubles)
         except _AccessRefused as refused:
             self.config.refused.note(RefusalReason.LOGIN)
-            raise ZooKeeperRefused(f"ZooKeeper refuses this client: {refused}") from refused
+            raise ZooKeeperRefused(f"ZooKeeper at {self.config.connect} gave no session: {refused}") from refused
         except SessionOver as over:
             raise ZooKeeperUnavailable(f"ZooKeeper at {self.config.connect} gave no session: {over}") from over
         except TimeoutError:
@@ -190,8 +190,8 @@ class SessionConnection:
             async with asyncio.timeout(limit_s):
                 await self._shake_hands(connection)
             await self._log_in(connection, server)
-            for credentials in self.config.credentials:
-                await self._require(connection, wire.pack_auth(credentials), "the credentials", xid=wire.AUTH_XID)
+            for each in self.config.credentials:
+                await self._require(connection, wire.pack_auth(each), "lethe.zookeeper.digest", xid=wire.AUTH_XID)
             for chunk in list(self.watches.chunks(self.config.connect.chroot)):
                 request = wire.pack_set_watches(self.last_zxid, *chunk)
                 await self._require(connection, request, "the watches")
@@ -256,7 +256,7 @@ class SessionConnection:
     ) -> None:
         completion = await connection.send(request, xid=xid)
         if not isinstance(completion, Answer):
-            raise ConnectionError(f"no answer to {what}: {completion}")
+            raise ConnectionError(f"no answer to {what}: {completion[-1]}")
         if completion.code == wire.SASL_REQUIRED:
             raise _AccessRefused(LOGIN_REQUIRED)
         if completion.error is not None:

@@ -6,10 +6,11 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
-from lethe.adapters.security.secrets import Secret
+from lethe.adapters.security.secrets import FileSecret, Secret
 from lethe.adapters.zookeeper.config import SaslLogin, ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperRefused, ZooKeeperUnavailable
 from lethe.adapters.zookeeper.session import Session, open_session
@@ -150,17 +151,35 @@ async def test_a_wrong_password_is_final_and_said_at_once(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     async with TcpProxy("127.0.0.1", secured.port) as proxy:
-        began = time.monotonic()
+        began, where = time.monotonic(), f"127.0.0.1:{proxy.port}"
         with pytest.raises(ZooKeeperRefused) as refused:
-            async with session_of(f"127.0.0.1:{proxy.port}", user):
+            async with session_of(where, user):
                 pass
         assert time.monotonic() - began < 10
         assert proxy.connections == 1
     assert str(refused.value) == (
-        f"ZooKeeper refuses this client: 127.0.0.1:{proxy.port}: it does not accept user name and password of "
+        f"ZooKeeper at {where} gave no session: {where}: it does not accept user name and password of "
         f"{user.username!r} (SASL DIGEST-MD5): compare them with the section Server of its JAAS file"
     )
     assert "wrong" not in caplog.text + repr(user)
+
+
+async def test_a_password_that_cannot_be_read_is_not_called_a_refusal(secured: EmbeddedZooKeeper) -> None:
+    with pytest.raises(ZooKeeperRefused) as refused:
+        async with session_of(secured.connect_string, SaslLogin("kafka", FileSecret(Path("/none")))):
+            pass
+    assert "/none: does not exist" in str(refused.value)
+    assert "refuse" not in str(refused.value)
+
+
+async def test_a_server_without_the_scheme_digest_is_told_with_the_property() -> None:
+    security = ServerSecurity(properties={"DigestAuthenticationProvider.enabled": "false"})
+    with (
+        EmbeddedZooKeeper(ZooKeeperSettings(security=security)) as zookeeper,
+        pytest.raises(ZooKeeperUnavailable, match=r"the server refuses lethe\.zookeeper\.digest: AUTH_FAILED"),
+    ):
+        async with session_of(zookeeper.connect_string, None, digest=b"a:b"):
+            pass
 
 
 REFUSALS = [
