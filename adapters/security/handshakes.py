@@ -77,6 +77,14 @@ def shows_refusal(error: BaseException | None) -> bool:
     return not isinstance(error, OSError)
 
 
+def needs_a_setting(error: BaseException | None) -> bool:
+    """Return whether one side refused the other, and will until a setting has changed. The dates of a peer's
+    certificate are none: it is refused by everybody."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_code not in (_EXPIRED, _NOT_YET)
+    return shows_refusal(error)
+
+
 def _verification(error: ssl.SSLCertVerificationError, host: str | None) -> tuple[str, str]:
     code = error.verify_code
     if code == _EXPIRED:

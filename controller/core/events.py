@@ -287,8 +287,9 @@ class ProbeOutcome(NamedTuple):
     broker: BrokerId
     error: int | None
     problem: str | None = None
-    has_login_failed: bool = False
-    """The problem is the SASL login, which waiting does not mend: the broker refuses it, or nothing can be sent."""
+    has_no_access: bool = False
+    """The problem is the SASL login or the handshake of TLS, and waiting does not mend it: one side refuses the other,
+    or nothing can be sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ epoch is at least 0, so a broker that can be commanded answers STALE_CONTROLLER_
     no listener that is configured here         cannot, until its listeners or the configuration change
     the login fails                             cannot, until it has this user with this password (or a token that
                                                     cannot be read here is mended)
+    one side refuses the other's certificate    cannot, until it is trusted; but where the broker's has expired, it
+                                                    does not answer: Kafka's controller cannot command it either
     another error, no answer, no connection     does not answer: broken, or just starting
 
 The first matching rule decides:
@@ -126,10 +128,10 @@ def _understood(broker: BrokerId, outcome: ReadOutcome) -> Broker | str | None:
 def probed(step: StepContext, task: BrokersProbed, outcomes: Sequence[ProbeOutcome]) -> None:
     """Decide by the rules of this module."""
     refused = [f"broker {each.broker}" for each in outcomes if each.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
-    logins = [f"broker {each.broker} ({_why(each)})" for each in outcomes if each.has_login_failed]
+    closed = [f"broker {each.broker} ({_why(each)})" for each in outcomes if each.has_no_access]
     silent = [each for each in outcomes if each.error not in (*_COMMANDED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]
-    if logins:
-        _stay(step, f"this controller cannot log in to {listed(logins)}")
+    if closed:
+        _stay(step, f"this controller has no access to {listed(closed)}")
     elif refused:
         _stay(
             step,

@@ -14,7 +14,8 @@ import contextlib
 from collections.abc import Sequence
 from typing import Final
 
-from lethe.adapters.kafka.client import AuthenticationRefused, ClientError
+from lethe.adapters.kafka.client import AuthenticationRefused, ClientError, TlsFailed
+from lethe.adapters.security.handshakes import needs_a_setting
 from lethe.controller.core.effects import ProbeBrokers, ProbeTarget
 from lethe.controller.core.events import ProbeOutcome
 from lethe.controller.runtime.brokers import MAX_PROBLEM_CHARS, Connect
@@ -81,6 +82,11 @@ class Prober:
             finally:
                 await wire.close()
         except (ClientError, ProtocolError) as error:
-            has_login_failed = isinstance(error, AuthenticationRefused)
-            return ProbeOutcome(target.broker, None, str(error)[:MAX_PROBLEM_CHARS], has_login_failed)
+            return ProbeOutcome(target.broker, None, str(error)[:MAX_PROBLEM_CHARS], _has_no_access(error))
         return ProbeOutcome(target.broker, answer.error)
+
+
+def _has_no_access(error: Exception) -> bool:
+    if isinstance(error, TlsFailed):
+        return needs_a_setting(error.__cause__)
+    return isinstance(error, AuthenticationRefused)

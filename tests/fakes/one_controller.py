@@ -431,7 +431,7 @@ class OneController:
 
     def _probed(self, send: Send) -> events.ProbeOutcome:
         if send.broker in self.refused_logins:
-            return events.ProbeOutcome(send.broker, None, "it refuses user lethe", has_login_failed=True)
+            return events.ProbeOutcome(send.broker, None, "it refuses user lethe", has_no_access=True)
         answer = None if send.broker in self.silent else self.probe_answer(send)
         return events.ProbeOutcome(send.broker, answer, None if answer is not None else "no answer in time")
 

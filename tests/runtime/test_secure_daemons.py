@@ -20,7 +20,7 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.queries import MetadataRequest
 from lethe.protocol.security.scram import ScramMechanism
 from lethe.protocol.vocabulary import BrokerId, Endpoint, SecurityProtocol
-from tests.fakes.certificates import Authority
+from tests.fakes.certificates import Authority, Leaf
 from tests.fakes.secure_broker import METADATA, SecureBroker, scram
 
 SHA_512 = ScramMechanism.SHA_512
@@ -36,6 +36,11 @@ class Place:
 
     directory: Path
     broker: SecureBroker
+
+    def show(self, leaf: Leaf) -> None:
+        """Have the broker show this certificate."""
+        assert self.broker.tls is not None
+        self.broker.tls.load_cert_chain(leaf.pem_file(self.directory / "shown.pem"))
 
     def properties(self, *, password: str = PASSWORD, trusted: Authority = CA, listener: str = "INTERNAL") -> str:
         ca, own = trusted.pem_file(self.directory / "ca.pem"), CA.client().pem_file(self.directory / "own.pem")
@@ -88,15 +93,19 @@ async def test_a_controller_probes_with_certificate_and_login(place: Place) -> N
 
 async def test_a_refused_login_is_told_apart_from_silence(place: Place) -> None:
     outcome = await place.probe(place.properties(password="wrong"))
-    assert outcome.has_login_failed
+    assert outcome.has_no_access
     assert "refuses user lethe with SCRAM-SHA-512" in (outcome.problem or "")
     outcome = await place.probe(place.without_token())
-    assert outcome.has_login_failed
+    assert outcome.has_no_access
     assert "refuses" not in (outcome.problem or ""), "nothing was sent"
     assert f"{place.directory / 'none'}" in (outcome.problem or "")
     outcome = await place.probe(place.properties(trusted=Authority("other")))
-    assert not outcome.has_login_failed
+    assert outcome.has_no_access
     assert "its certificate is issued by an authority that is not trusted here" in (outcome.problem or "")
+    place.show(CA.expired())
+    outcome = await place.probe(place.properties())
+    assert not outcome.has_no_access, "no other controller can command it either"
+    assert "its certificate has expired" in (outcome.problem or "")
 
 
 @pytest.mark.parametrize(

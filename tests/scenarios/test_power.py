@@ -379,7 +379,7 @@ def test_one_refused_login_is_enough_not_to_take_control() -> None:
     assert role(world) is Role.REFUSED
     assert epoch(world) == 5
     (why,) = refusals(world, "cluster")
-    assert why == "this controller cannot log in to broker 3 (it refuses user lethe)"
+    assert why == "this controller has no access to broker 3 (it refuses user lethe)"
     world.refused_logins.clear()
     world.advance(10_000)
     assert role(world) is Role.ACTIVE

@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from lethe.adapters.security.handshakes import handshake_problem, shows_refusal
+from lethe.adapters.security.handshakes import handshake_problem, needs_a_setting, shows_refusal
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,12 @@ def test_reasons_of_verification_that_have_no_words_of_their_own() -> None:
 )
 def test_a_peer_that_only_hangs_up_has_refused_nothing(error: OSError, expected: bool) -> None:
     assert shows_refusal(error) is expected
+
+
+@pytest.mark.parametrize("code,expected", [(10, False), (9, False), (20, True), (62, True)])
+def test_the_dates_of_a_certificate_are_no_setting(code: int, expected: bool) -> None:
+    error = ssl.SSLCertVerificationError(1, "anything")
+    error.verify_code = code
+    assert needs_a_setting(error) is expected
+    assert needs_a_setting(ssl.SSLError(1, "an alert"))
+    assert not needs_a_setting(ConnectionResetError())
