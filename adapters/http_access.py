@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from lethe.adapters.http_token import TokenFile
+from lethe.adapters.security.audit import AuditLog
 from lethe.adapters.security.refusal_counts import RefusalCounts, RefusalReason
 
 logger = logging.getLogger(__name__)
 
 CHALLENGE: Final = 'Bearer realm="lethe"'
-_LOG_INTERVAL_S: Final = 60.0
 _NEEDED: Final = (
     "a token is needed, and the request has none that is accepted: send the header 'Authorization: Bearer TOKEN' with "
     "a token of the file that lethe.http.token.file names on this server"
@@ -79,9 +79,7 @@ class HttpAccess:
         """Counts requests without a token, and failed handshakes."""
         self._token = token
         self._guards_reading = token is not None and scope is TokenScope.ALL
-        self._now_s = now_s
-        self._logged_s: float | None = None
-        self._unlogged = 0
+        self._log: Final = AuditLog(logger, now_s)
 
     def refusal(self, access: Access, authorization: Sequence[str]) -> AccessRefused | None:
         """Return how a request with these Authorization headers is refused; None if it is allowed. A missing token and
@@ -101,16 +99,10 @@ class HttpAccess:
         return not self._guards_reading or self._has_token(authorization)
 
     def note_refused(self, peer: str, path: str) -> None:
-        """Count that a request had no accepted token, and log it: at once, and then at most once a minute with a
-        number."""
+        """Count that a request had no accepted token, and log it, each address at once and then seldom."""
         self.refused.note(RefusalReason.TOKEN)
-        now_s = self._now_s()
-        if self._logged_s is not None and now_s - self._logged_s < _LOG_INTERVAL_S:
-            self._unlogged += 1
-            return
-        before = f"; {self._unlogged} more were refused before" if self._unlogged else ""
-        logger.warning("refused an HTTP request of %s for %.100r: it had no accepted token%s", peer, path, before)
-        self._logged_s, self._unlogged = now_s, 0
+        why = "it had no accepted token; give it one of lethe.http.token.file, or keep the address from the port"
+        self._log.note(peer, f"refused an HTTP request of {peer} for {path!r:.100}: {why}")
 
     def _has_token(self, authorization: Sequence[str]) -> bool:
         if self._token is None or len(authorization) > 1:

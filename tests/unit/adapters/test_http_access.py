@@ -62,17 +62,18 @@ def test_reasons_are_for_those_who_may_read(gates: dict[str, HttpAccess]) -> Non
     assert all(gate.tells_reasons(WITH) for gate in gates.values())
 
 
-def test_refused_requests_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_requests_are_logged_seldom_and_each_address_at_once(caplog: pytest.LogCaptureFixture) -> None:
     now_s = [100.0]
     gate = HttpAccess(now_s=lambda: now_s[0])
-    for _ in range(5):
-        gate.note_refused("10.0.0.9", "/state")
+    for peer in ("10.0.0.9", "10.0.0.8") * 3:
+        gate.note_refused(peer, "/state")
+    why = "it had no accepted token; give it one of lethe.http.token.file, or keep the address from the port"
     assert [record.getMessage() for record in caplog.records] == [
-        "refused an HTTP request of 10.0.0.9 for '/state': it had no accepted token"
+        f"refused an HTTP request of 10.0.0.9 for '/state': {why}",
+        f"refused an HTTP request of 10.0.0.8 for '/state': {why}",
     ]
-    now_s[0] += 61
+    now_s[0] += 601
     gate.note_refused("10.0.0.9", "/state\n2026 forged line")
     assert caplog.records[-1].getMessage() == (
-        r"refused an HTTP request of 10.0.0.9 for '/state\n2026 forged line': it had no accepted token"
-        "; 4 more were refused before"
+        rf"refused an HTTP request of 10.0.0.9 for '/state\n2026 forged line': {why} (2 more before)"
     )
