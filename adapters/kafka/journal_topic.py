@@ -117,6 +117,8 @@ class TopicDestination:
             runner.run(self._send(lines, acknowledged))
         except ProducerFailed as failed:
             return done, failed
+        except Exception as error:  # noqa: BLE001 - the journal's thread goes on, whatever the producer raises
+            return done, ProducerFailed(f"{type(error).__name__}: {error}")
         return done, None
 
     async def _send(self, lines: Sequence[bytes], acknowledged: Callable[[], None]) -> None:
@@ -188,11 +190,10 @@ class _AioKafka:
         )
 
     async def start(self) -> None:
-        from aiokafka.errors import KafkaError
-
         try:
             await self._producer.start()
-        except (KafkaError, OSError) as error:
+        except Exception as error:
+            # Also ValueError, if a broker does not prove that it has the user's credential.
             await self._producer.stop()
             reason = await self._why_unreachable() or str(error)
             raise ProducerFailed(f"no broker can be reached: {reason}") from error

@@ -25,6 +25,7 @@ class FakeKafka:
         self.starts = 0
         self.stops = 0
         self.silent = False
+        self.fault: Exception | None = None
         self.asked = threading.Event()
 
     async def start(self) -> Producer:
@@ -33,6 +34,8 @@ class FakeKafka:
 
     async def deliver(self, key: bytes, lines: Sequence[bytes], acknowledged: Callable[[], None]) -> None:
         self.asked.set()
+        if self.fault is not None:
+            raise self.fault
         if self.silent:
             await asyncio.get_running_loop().create_future()
         count, failed = self.failures.pop(0) if self.failures else (len(lines), None)
@@ -92,6 +95,16 @@ def test_after_its_patience_a_batch_is_given_up_and_the_next_has_one_attempt(kaf
     assert kafka.failures == []
     assert outlet.write(LINES) == (3, None)
     kafka.failures = [(0, gone)]
+    assert outlet.write(LINES) == (3, None)
+    outlet.close()
+
+
+def test_what_a_producer_raises_besides_ends_the_attempt_only(kafka: FakeKafka) -> None:
+    outlet = outlet_to(kafka, patience_s=0.0)
+    kafka.fault = ValueError("Server sent wrong signature!")
+    done, failed = outlet.write(LINES)
+    assert (done, str(failed)) == (0, "ValueError: Server sent wrong signature!")
+    kafka.fault = None
     assert outlet.write(LINES) == (3, None)
     outlet.close()
 

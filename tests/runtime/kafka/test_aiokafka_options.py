@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from pathlib import Path
 from types import MappingProxyType
 
@@ -86,6 +87,17 @@ async def test_the_journals_producer_says_which_user_is_refused(unused_tcp_port:
         assert f"127.0.0.1:{port} (SASL_PLAINTEXT) refuses user lethe with SCRAM-SHA-512" in text
         right = reach(SaslLogin.scram(SHA_512, "lethe", lambda: PASSWORD))
         assert await why_unreachable(right, servers, "lethe") is None
+
+
+async def test_the_journals_producer_says_that_a_broker_may_be_an_impostor() -> None:
+    def tamper(number: int, token: bytes) -> bytes:
+        return b"v=" + base64.b64encode(bytes(64)) if number else token
+
+    broker = SecureBroker(mechanisms=scram(SHA_512, "lethe", PASSWORD), tamper=tamper)
+    async with asyncio.timeout(60), broker.running() as port:
+        login = reach(SaslLogin.scram(SHA_512, "lethe", lambda: PASSWORD))
+        with pytest.raises(ProducerFailed, match="no broker can be reached: .*, and may be an impostor"):
+            await aiokafka_producer([f"127.0.0.1:{port}"], "t", "lethe", login)()
 
 
 async def test_the_journals_producer_says_which_right_is_missing() -> None:
