@@ -167,6 +167,8 @@ def decode_text(data: bytes) -> str:
         return data.decode("latin-1")
 
 
+_NO_TEXT: Final = re.compile(r"[\ud800-\udfff]")
+"""Half a character, or what Python makes of a byte in a variable that is not UTF-8."""
 _NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 
 
@@ -313,7 +315,7 @@ class Values:
 def read_values(path: Path | None, environ: Mapping[str, str], schema: Schema) -> Values:
     """Read the file (None: there is none) and the environment; report unknown names in `warnings`.
 
-    Raises ConfigError if the file cannot be read or is no text.
+    Raises ConfigError if the file cannot be read, or it or a value is no text.
     """
     settings: dict[str, Setting] = {}
     problems: list[Problem] = []
@@ -328,6 +330,11 @@ def read_values(path: Path | None, environ: Mapping[str, str], schema: Schema) -
         settings, problems = parse_properties(decode_text(data), str(path))
     known = {*schema, *(fallback for prop in schema.values() for fallback in prop.fallbacks)}
     settings |= environment_settings(environ, known)
+    no_text = [(name, each.origin) for name, each in settings.items() if _NO_TEXT.search(each.value)]
+    if no_text:
+        raise ConfigError(
+            [Problem(*each, None, "has a character that is no text", "write it in UTF-8") for each in no_text]
+        )
     warnings = unknown_names(settings | unknown_variables(environ, known), known)
     return Values(schema, settings, problems, warnings, NO_FILE if path is None else str(path))
 

@@ -145,6 +145,12 @@ def test_a_wrong_value_from_the_environment_names_its_variable(tmp_path: Path) -
     assert problem.startswith("environment variable KAFKA_BROKER_ID: broker.id='x': is not a whole number")
 
 
+def test_a_variable_that_is_not_utf_8_is_refused_without_its_value(tmp_path: Path) -> None:
+    (problem,) = problems(MINIMAL, tmp_path, {"KAFKA_SASL_JAAS_CONFIG": "hunter2\udcff"})
+    named = "environment variable KAFKA_SASL_JAAS_CONFIG: sasl.jaas.config"
+    assert problem == f"{named}: has a character that is no text; write it in UTF-8"
+
+
 def test_variables_that_are_no_properties_are_left_alone() -> None:
     environ = {"KAFKA_HEAP_OPTS": "-Xmx1g", "LETHE_COLOUR": "blue", "PATH": "/bin"}
     assert environment_settings(environ, ["lethe.http.port"]) == {}
