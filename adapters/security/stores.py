@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,14 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates, load_pkcs12
-from cryptography.x509 import Certificate, ExtensionNotFound, SubjectAlternativeName
+from cryptography.x509 import (
+    Certificate,
+    DuplicateExtension,
+    ExtensionNotFound,
+    InvalidVersion,
+    SubjectAlternativeName,
+    UnsupportedGeneralNameType,
+)
 
 from lethe.adapters.properties import ConfigError, Problem
 from lethe.adapters.security import keytool, pem
@@ -95,11 +103,14 @@ class Identity(NamedTuple):
         return min(_ms(cert.not_valid_after_utc) for cert in sent)
 
     def has_names(self) -> bool:
-        """Return whether the certificate names hosts in the way that clients look at."""
+        """Return whether the certificate names hosts in the way that clients look at, or may do so."""
         try:
             return len(self.chain[0].extensions.get_extension_for_class(SubjectAlternativeName).value) > 0
         except ExtensionNotFound:
             return False
+        except (ValueError, DuplicateExtension, UnsupportedGeneralNameType):
+            # It has extensions that cannot be read here: nothing is known of its names.
+            return True
 
 
 class Trust(NamedTuple):
@@ -116,6 +127,29 @@ class Trust(NamedTuple):
 
 def load_identity(store: StoreSettings, now_ms: int) -> Identity:
     """Return the key and its chain, checked. Raises ConfigError."""
+    with _understood(store):
+        return _identity(store, now_ms)
+
+
+def load_trust(store: StoreSettings, now_ms: int) -> Trust:
+    """Return the trusted certificates, checked. Raises ConfigError."""
+    with _understood(store):
+        return _trust(store, now_ms)
+
+
+@contextmanager
+def _understood(store: StoreSettings) -> Iterator[None]:
+    """Make a problem of a certificate with a part that cannot be read; most parts are read when they are asked for."""
+    try:
+        yield
+    except (ValueError, UnsupportedAlgorithm, InvalidVersion) as error:
+        reason = f"has a certificate that cannot be used: {error}"
+    else:
+        return
+    raise store.problem(reason, "have it issued anew")
+
+
+def _identity(store: StoreSettings, now_ms: int) -> Identity:
     key, certificates = _read_identity(store)
     if key is None:
         truststore = store.password_name.removesuffix("keystore.password") + "truststore.location"
@@ -133,8 +167,7 @@ def load_identity(store: StoreSettings, now_ms: int) -> Identity:
     return Identity(key, chain)
 
 
-def load_trust(store: StoreSettings, now_ms: int) -> Trust:
-    """Return the trusted certificates, checked. Raises ConfigError."""
+def _trust(store: StoreSettings, now_ms: int) -> Trust:
     certificates = tuple(dict.fromkeys(_read_trust(store)))
     if not certificates:
         raise store.problem(

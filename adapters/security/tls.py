@@ -254,7 +254,7 @@ def _client(settings: TlsSettings, identity: Identity | None, trust: Trust | Non
     if trust is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     else:
-        _load_trust(context, trust)
+        _load_trust(context, trust, settings)
     if identity is not None and settings.keystore is not None:
         _load_identity(context, identity, settings.keystore)
     return context
@@ -269,7 +269,7 @@ def _server(settings: TlsSettings, identity: Identity | None, trust: Trust | Non
             return None
         required = settings.client_auth is ClientAuth.REQUIRED
         context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
-        _load_trust(context, trust)
+        _load_trust(context, trust, settings)
     _load_identity(context, identity, settings.keystore)
     return context
 
@@ -285,8 +285,12 @@ def _bare(protocol: int, settings: TlsSettings, max_version: ssl.TLSVersion) -> 
     return context
 
 
-def _load_trust(context: ssl.SSLContext, trust: Trust) -> None:
-    context.load_verify_locations(cadata=b"".join(cert.public_bytes(Encoding.DER) for cert in trust.certificates))
+def _load_trust(context: ssl.SSLContext, trust: Trust, settings: TlsSettings) -> None:
+    assert settings.truststore is not None
+    try:
+        context.load_verify_locations(cadata=b"".join(cert.public_bytes(Encoding.DER) for cert in trust.certificates))
+    except ssl.SSLError:
+        raise settings.truststore.problem("OpenSSL refuses a certificate of it", "have it issued anew") from None
 
 
 def _load_identity(context: ssl.SSLContext, identity: Identity, store: StoreSettings) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import uvloop
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import Certificate, load_der_x509_certificate
 
 from lethe.adapters.properties import ConfigError
@@ -450,6 +451,29 @@ def test_without_a_place_for_the_key_the_old_context_stays_in_use_and_that_is_sa
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     clock.ms += tls.RETRY_MS
     assert material.server_context() is not old
+
+
+def test_a_certificate_that_only_openssl_refuses_keeps_the_old_context(
+    ca: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = ca.pem_file(tmp_path / "trust.pem")
+    material = TlsMaterial(TlsSettings(truststore=truststore(path)))
+    old = material.client_context()
+    der = ca.certificate.public_bytes(Encoding.DER).replace(b"Test CA", b"\xffest CA", 1)
+    path.write_text(ssl.DER_cert_to_PEM_cert(der))
+    assert material.client_context() is old
+    (record,) = caplog.records
+    assert f"ssl.truststore.location='{path}': OpenSSL refuses a certificate of it; have it" in record.getMessage()
+
+
+def test_a_name_of_a_host_that_cannot_be_read_is_left_to_clients(
+    ca: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    leaf, path = ca.issue(), tmp_path / "key.pem"
+    der = leaf.certificate.public_bytes(Encoding.DER).replace(b"localhost", b"\xffocalhost")
+    path.write_text(leaf.key_pem() + ssl.DER_cert_to_PEM_cert(der))
+    TlsMaterial(TlsSettings(keystore=keystore(path))).server_context()
+    assert caplog.records == []
 
 
 def test_a_second_failure_is_said_again_when_the_file_was_good_between(

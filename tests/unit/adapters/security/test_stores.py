@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -356,6 +357,26 @@ def test_a_type_that_the_content_contradicts(ca: Authority, tmp_path: Path) -> N
         assert "is PEM and not JKS; set ssl.keystore.type=PEM" in refused(store(path, StoreKind.JKS, password))
     path = ca.issue().pkcs12(tmp_path / "key.p12", PASSWORD)
     assert "is PKCS12 and not PEM; set ssl.keystore.type=PKCS12" in refused(store(path, StoreKind.PEM))
+
+
+@pytest.mark.parametrize(
+    "part, rubbish, said",
+    [
+        (b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x1b", "27 is not a valid X509 version"),
+        (b"\x2a\x86\x48\xce\x3d\x02\x01", b"\x2a\x86\x48\xce\x3d\x02\x09", "Unknown key type"),
+        (b"broker", b"\xffroker", "subject"),
+    ],
+)
+def test_a_certificate_with_a_part_that_cannot_be_read(
+    ca: Authority, tmp_path: Path, part: bytes, rubbish: bytes, said: str
+) -> None:
+    leaf, path = ca.issue(), tmp_path / "key.pem"
+    der = leaf.certificate.public_bytes(Encoding.DER).replace(part, rubbish)
+    path.write_text(leaf.key_pem() + ssl.DER_cert_to_PEM_cert(der))
+    text = refused(store(path))
+    assert f"='{path}': has a certificate that cannot be used: " in text
+    assert said in text
+    assert text.endswith("; have it issued anew")
 
 
 def test_files_that_cannot_be_read(ca: Authority, tmp_path: Path) -> None:
