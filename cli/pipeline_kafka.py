@@ -1,12 +1,17 @@
-"""Asks the brokers of `lethe pipeline stream --kafka` before Spark starts, which would take minutes to give up."""
+"""Asks the brokers of `lethe pipeline stream --kafka` before Spark starts, which would take minutes to give up, and
+after it has given up, since Spark names neither broker nor remedy."""
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Final
 
+from lethe.adapters.kafka.aiokafka_options import why_unreachable
 from lethe.adapters.kafka.bootstrap import CHECK_MS, connect_once, open_first, parse_servers
 from lethe.adapters.kafka.client import ClientError, ProtocolError
+from lethe.adapters.kafka.config_reach import load_client_reach
+from lethe.adapters.properties import ConfigError
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.broker_access import reach_from
 from lethe.protocol.vocabulary import SecurityProtocol
@@ -26,6 +31,19 @@ def require_broker(bootstrap: str, protocol: SecurityProtocol, *, timeout_ms: in
     if len(reasons) == len(servers):
         remedy = "start one of them, or name others (--kafka HOST:PORT,HOST:PORT)"
         raise Refusal(f"no broker of --kafka answers: {'; '.join(reasons)}; {remedy}", Exit.UNREACHABLE)
+
+
+def why_refused(bootstrap: str, command_config: Path | None) -> str:
+    """Return a clause with what the brokers say to Lethe's own client with the same file; empty if they let it in, or
+    if only Java can use the file."""
+    if command_config is None:
+        return ""
+    try:
+        reach = load_client_reach(command_config)
+    except ConfigError:
+        return ""
+    why = asyncio.run(why_unreachable(reach, parse_servers(bootstrap, reach.protocol, "--kafka"), CLIENT_ID))
+    return "" if why is None else f" ({why})"
 
 
 async def _failures(servers: tuple[str, ...], is_secured: bool, timeout_ms: int) -> list[str]:

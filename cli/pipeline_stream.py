@@ -19,7 +19,7 @@ from lethe.cli.answer import Answer
 from lethe.cli.broker_access import unusable_config, warn
 from lethe.cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, the_extra
 from lethe.cli.options import CommandConfig
-from lethe.cli.pipeline_kafka import require_broker
+from lethe.cli.pipeline_kafka import require_broker, why_refused
 from lethe.cli.render import line, note
 from lethe.cli.running import finish_sync
 from lethe.cli.spark_log import spark_log
@@ -103,7 +103,7 @@ def stream_command(
             max_bytes,
             rule_changes=rule_changes(unwritten_days, protect, stuck_after, force=force),
         )
-        return stream(lake, plan, master, settings(conf or []), json_lines)
+        return stream(lake, plan, master, settings(conf or []), json_lines, command_config)
 
     finish_sync(command, as_json=json_lines)
 
@@ -130,8 +130,18 @@ def seconds(option: str, text: str) -> int:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def stream(lake: str, plan: StreamOptions, master: str, conf: Mapping[str, str], json_lines: bool) -> Answer:
-    """Run until stopped, or without `every_s` until no input is left. Raises Refusal, ValueError and OSError."""
+def stream(
+    lake: str,
+    plan: StreamOptions,
+    master: str,
+    conf: Mapping[str, str],
+    json_lines: bool,
+    command_config: Path | None = None,
+) -> Answer:
+    """Run until stopped, or without `every_s` until no input is left. Raises Refusal, ValueError and OSError.
+
+    `command_config`: the file that the options of `plan.kafka` come from.
+    """
     if not (plan.journals or plan.surveys or plan.kafka):
         raise ValueError("nothing to follow: name a journal (--journal DIR), surveys (--surveys DIR) or --kafka")
     with the_extra():
@@ -162,7 +172,8 @@ def stream(lake: str, plan: StreamOptions, master: str, conf: Mapping[str, str],
         except Locked as error:
             raise Refusal(str(error), Exit.BUSY) from error
         except StreamFailed as error:
-            raise Refusal(f"the stream ended: {error}; what Spark said is in {log}", Exit.UNREACHABLE) from error
+            why = why_refused(plan.kafka.bootstrap, command_config) if plan.kafka else ""
+            raise Refusal(f"the stream ended: {error}{why}; what Spark said is in {log}", Exit.UNREACHABLE) from error
         finally:
             spark.stop()
     data: JsonValue = {"batches": batches, "stopped": stopping.is_set()}

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli import pipeline_stream
-from lethe.cli.pipeline_kafka import require_broker
+from lethe.cli.pipeline_kafka import require_broker, why_refused
 from lethe.pipeline.jobs.stream import KafkaTopic, StreamOptions
+from lethe.protocol.security.scram import ScramMechanism
 from lethe.protocol.vocabulary import SecurityProtocol
 from tests.fakes.answering_broker import AnsweringBroker, served
+from tests.fakes.secure_broker import SecureBroker, scram
 
 PLAINTEXT = SecurityProtocol.PLAINTEXT
 
@@ -68,3 +71,24 @@ def test_the_stream_asks_before_spark_starts(closed: str) -> None:
     plan = StreamOptions(kafka=KafkaTopic(closed, "t"))
     with pytest.raises(Refusal, match=f"no broker of --kafka answers: .*{closed}"):
         pipeline_stream.stream("/nowhere", plan, "local[1]", {}, json_lines=False)
+
+
+async def test_what_ends_a_stream_is_said_with_broker_user_and_remedy(tmp_path: Path) -> None:
+    def config(password: str, mechanism: str = "SCRAM-SHA-512") -> Path:
+        path = tmp_path / "client.properties"
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        path.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+            f'sasl.jaas.config={module} required username="lethe" password="{password}";\n'
+        )
+        return path
+
+    async with SecureBroker(mechanisms=scram(ScramMechanism.SHA_512, "lethe", "right")).running() as port:
+        server = f"127.0.0.1:{port}"
+        said = await asyncio.to_thread(why_refused, server, config("not-this-one"))
+        assert said.startswith(f" ({server} (SASL_PLAINTEXT) refuses user lethe with SCRAM-SHA-512: ")
+        assert "check user name and password in sasl.jaas.config" in said
+        assert "not-this-one" not in said
+        assert await asyncio.to_thread(why_refused, server, config("right")) == ""
+        assert await asyncio.to_thread(why_refused, server, config("right", "GSSAPI")) == "", "only Java can use it"
+        assert await asyncio.to_thread(why_refused, server, None) == ""
