@@ -156,7 +156,8 @@ def _unescape(text: str) -> str:
         else:
             made.append(_ESCAPES.get(following, following))
             at += 2
-    return "".join(made)
+    # Two escapes may be the halves of one character.
+    return "".join(made).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def decode_text(data: bytes) -> str:

@@ -66,6 +66,11 @@ def test_values_know_the_line_where_they_begin() -> None:
     assert (found["a"].origin, found["d"].origin) == ("f:3", "f:5")
 
 
+def test_a_character_may_be_written_as_two_escapes_as_in_java() -> None:
+    settings, problems = parse_properties("a=\\ud83d\\ude00!\nb=\\u00e9", "f")
+    assert ({name: each.value for name, each in settings.items()}, problems) == ({"a": "\U0001f600!", "b": "é"}, [])
+
+
 def test_a_broken_escape_is_a_problem_and_the_rest_is_read() -> None:
     found, (problem,) = parse_properties("a=\\u12\nb=c", "f")
     assert "f:1" in str(problem)
