@@ -157,10 +157,7 @@ def days(first: str | None, last: str | None) -> DayRange:
     """Parse days. Raises ValueError naming an invalid text, and for a range that ends before it begins."""
     with the_extra():
         from lethe.pipeline.jobs.report import DayRange
-    found = DayRange(day("--from", first), day("--to", last))
-    if found.first is not None and found.last is not None and found.first > found.last:
-        raise ValueError(f"--from {found.first} is after --to {found.last}")
-    return found
+    return DayRange(day("--from", first), day("--to", last))
 
 
 def clock(as_of: str | None) -> Callable[[], datetime.datetime]:
@@ -291,12 +288,12 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None, 
     with the_extra():
         import pyarrow as pa
 
-        from lethe.pipeline.report.lake_reader import DayFilter, LakeReader, SortKey, and_filters, first_rows, of_topic
+        from lethe.pipeline.report.lake_reader import LakeReader, SortKey, and_filters, first_rows, of_days, of_topic
         from lethe.pipeline.tables import TABLES
     table = TABLES.get(name)
     if table is None:
         raise ValueError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
-    wanted = DayFilter(day("--from", first), day("--to", last))
+    wanted = days(first, last)
     if not table.is_partitioned and (first or last):
         raise ValueError(f"{name} is not by days: leave --from and --to out")
     about = None if topic is None else of_topic(table, topic)
@@ -305,7 +302,7 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None, 
     columns = _sort_columns(table.key, names)
     order = [SortKey(column, column == "day" and topic is None) for column in columns]
     best, total = None, 0
-    for batch in reader.batches(table, names, and_filters(wanted.filter(), about)):
+    for batch in reader.batches(table, names, and_filters(of_days(wanted), about)):
         total += batch.num_rows
         best = first_rows(batch if best is None else pa.concat_tables([best, batch]), order, limit)
     rows = [] if best is None else best.to_pylist()

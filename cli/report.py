@@ -47,10 +47,10 @@ def report(
 def write_report(lake: str, out: Path, title: str = "", first: str | None = None, last: str | None = None) -> Answer:
     """Read the lake and write the page. Raises Refusal and ValueError."""
     with the_extra("lethe report"):
-        from lethe.pipeline.report.lake_reader import DayFilter
+        from lethe.pipeline.jobs.report import DayRange
         from lethe.pipeline.report.page import page
         from lethe.pipeline.report.read import read_report
-    days = DayFilter(day("--from", first), day("--to", last))
+    days = DayRange(day("--from", first), day("--to", last))
     with _failures(out):
         demand_replaceable(out)
     found = read_report(lake, title, days)

@@ -18,10 +18,14 @@ OnStage = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class DayRange:
-    """Days from the first to the last; None is open."""
+    """Days from the first to the last; None is open. Raises ValueError."""
 
     first: datetime.date | None = None
     last: datetime.date | None = None
+
+    def __post_init__(self) -> None:
+        if self.first is not None and self.last is not None and self.first > self.last:
+            raise ValueError(f"--from {self.first} is after --to {self.last}")
 
     def __contains__(self, day: datetime.date) -> bool:
         return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)

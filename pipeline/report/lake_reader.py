@@ -21,7 +21,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -29,20 +28,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from lethe.pipeline.io.staging import PLAN, WORK
+from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.report.values import Rows
 from lethe.pipeline.tables import TABLES, Table
 from lethe.protocol.lake import IDENTITY, cluster_of
@@ -55,16 +45,6 @@ UNFINISHED_CHANGE: Final = (
     "lethe pipeline run"
 )
 _POLL_S: Final = 0.05
-_INSTANT: Final = pa.timestamp("us", tz="UTC")
-_ARROW: Final = {
-    StringType: pa.string(),
-    IntegerType: pa.int32(),
-    LongType: pa.int64(),
-    DoubleType: pa.float64(),
-    BooleanType: pa.bool_(),
-    DateType: pa.date32(),
-    TimestampType: _INSTANT,
-}
 
 
 class LakeUnreadable(ValueError):
@@ -84,29 +64,6 @@ class SortKey(NamedTuple):
 
     column: str
     descending: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DayFilter:
-    """From one day to another, both included; None is open."""
-
-    first: date | None = None
-    last: date | None = None
-
-    def __post_init__(self) -> None:
-        if self.first is not None and self.last is not None and self.first > self.last:
-            raise ValueError(f"--from {self.first} is after --to {self.last}")
-
-    def filter(self) -> Any:
-        """Return an Arrow expression on the partition, or None."""
-        wanted = None
-        for day, holds in ((self.first, ds.field("day") >= self.first), (self.last, ds.field("day") <= self.last)):
-            if day is not None:
-                wanted = holds if wanted is None else wanted & holds
-        return wanted
-
-    def __contains__(self, day: date) -> bool:
-        return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
 
 
 class LakeReader:
@@ -235,6 +192,13 @@ class LakeReader:
         return Rows(() if best is None else tuple(to_rows(best, row_type)), total)
 
 
+def of_days(days: DayRange) -> Any:
+    """Return an Arrow expression on the partition, or None."""
+    day = ds.field("day")
+    since = None if days.first is None else day >= days.first
+    return and_filters(since, None if days.last is None else day <= days.last)
+
+
 def and_filters(one: Any, other: Any) -> Any:
     """Return a filter that requires both; None is no filter."""
     if one is None or other is None:
@@ -280,17 +244,7 @@ def milliseconds(column: Any) -> Any:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return a table's columns with Arrow's types."""
-    return pa.schema([(each.name, _arrow_type(each.dataType)) for each in schema.fields])
-
-
-def _arrow_type(kind: DataType) -> pa.DataType:
-    match kind:
-        case ArrayType():
-            return pa.list_(_arrow_type(kind.elementType))
-        case StructType():
-            return pa.struct([(each.name, _arrow_type(each.dataType)) for each in kind.fields])
-        case _:
-            return _ARROW[type(kind)]
+    return to_arrow_schema(schema, timezone="UTC")
 
 
 def _plain(column: Any) -> list[Any]:

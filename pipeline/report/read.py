@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar
 import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.lake_reader import DayFilter, LakeChanged, LakeReader, SortKey, and_filters
+from lethe.pipeline.jobs.report import DayRange
+from lethe.pipeline.report.lake_reader import LakeChanged, LakeReader, SortKey, and_filters, of_days
 from lethe.pipeline.report.read_disks import disk_coverage, read_log_dirs
 from lethe.pipeline.report.read_earlier import read_earlier
 from lethe.pipeline.report.read_owed import read_promises
@@ -45,7 +46,7 @@ MAX_COUNTS: Final = 100_000
 Value = TypeVar("Value")
 
 
-def read_report(root: str, title: str = "", days: DayFilter | None = None) -> Report:
+def read_report(root: str, title: str = "", days: DayRange | None = None) -> Report:
     """Return the values of the page about that lake and those days.
 
     Rows without a day (stuck deletions, leftovers, candidates, quarantine) do not depend on `days`. Raises
@@ -56,14 +57,14 @@ def read_report(root: str, title: str = "", days: DayFilter | None = None) -> Re
         # Files that were listed are gone where the pipeline has replaced a partition since: the page is read anew, so
         # that all of it is of one time.
         try:
-            return _read(lake, title, days or DayFilter())
+            return _read(lake, title, days or DayRange())
         except LakeChanged:
             continue
-    return _read(lake, title, days or DayFilter())
+    return _read(lake, title, days or DayRange())
 
 
-def _read(lake: LakeReader, title: str, days: DayFilter) -> Report:
-    where = days.filter()
+def _read(lake: LakeReader, title: str, days: DayRange) -> Report:
+    where = of_days(days)
     surveys = read_surveys(lake, where)
     log_dirs = read_log_dirs(lake, surveys.round)
     by_day, by_broker = _reclaim(lake, where)
@@ -225,7 +226,7 @@ def _violations(lake: LakeReader, where: Any) -> tuple[Rows[Violation], dict[tup
     return rows, dict(sorted(found.items()))
 
 
-def _audited(lake: LakeReader, days: DayFilter) -> tuple[int, int]:
+def _audited(lake: LakeReader, days: DayRange) -> tuple[int, int]:
     """Return the number of days that can be audited, and of those that were audited since they were last written."""
     audited = lake.last_written_ms(tables.VIOLATIONS)
     newest: dict[date, int] = {}

@@ -23,7 +23,8 @@ from datetime import date
 from typing import Any, Final, NamedTuple
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.lake_reader import DayFilter, LakeReader, and_filters
+from lethe.pipeline.jobs.report import DayRange
+from lethe.pipeline.report.lake_reader import LakeReader, and_filters, of_days
 from lethe.pipeline.report.read_disks import LOCAL, LogDirRow, disk_coverage, read_log_dirs
 from lethe.pipeline.report.read_earlier import KEPT_REASONS
 from lethe.pipeline.report.read_surveys import NEWEST_FIRST, day_of, plausible, rows_of_surveys
@@ -55,16 +56,16 @@ class _Seen:
     pending: set[_FindingKey] = field(default_factory=set)
 
 
-def read_compared_surveys(lake: LakeReader, days: DayFilter) -> Sequence[SurveyRow]:
+def read_compared_surveys(lake: LakeReader, days: DayRange) -> Sequence[SurveyRow]:
     """Return the surveys up to the last of these days, the oldest first: those before the first day too, as what they
     had is not found again. Surveys in the future are left out. Raises LakeUnreadable."""
-    until = and_filters(DayFilter(last=days.last).filter(), plausible(lake))
+    until = and_filters(of_days(DayRange(last=days.last)), plausible(lake))
     rows = lake.rows(tables.SURVEYS, SurveyRow, NEWEST_FIRST, limit=MOST_SURVEYS, where=until)
     return [row for row in reversed(rows.shown) if row.taken_at is not None]
 
 
 def read_survey_trends(
-    lake: LakeReader, surveys: Sequence[SurveyRow], days: DayFilter, place: Callable[[date], int]
+    lake: LakeReader, surveys: Sequence[SurveyRow], days: DayRange, place: Callable[[date], int]
 ) -> Mapping[int, SurveyTrend]:
     """Return the trend of each period that has a survey of these days, by the number of the period. `surveys` are those
     of read_compared_surveys. Raises LakeUnreadable."""

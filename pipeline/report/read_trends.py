@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
+from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.outcomes import OPEN
-from lethe.pipeline.report.lake_reader import DayFilter, LakeReader
+from lethe.pipeline.report.lake_reader import LakeReader, of_days
 from lethe.pipeline.report.read_surveys import day_of
 from lethe.pipeline.report.read_trend_surveys import read_compared_surveys, read_survey_trends
 from lethe.pipeline.report.values_trends import Period, SurveyTrend, Trends
@@ -65,7 +66,7 @@ def calendar(first: date, last: date) -> Calendar:
     return next(each for each in candidates if each.place(last) < MOST_PERIODS)
 
 
-def read_trends(lake: LakeReader, days: DayFilter) -> Trends:
+def read_trends(lake: LakeReader, days: DayRange) -> Trends:
     """Return the trends of these days; without periods if the lake has nothing about them. Raises LakeUnreadable."""
     surveys = read_compared_surveys(lake, days)
     recorded, known = _days(lake, days)
@@ -74,8 +75,8 @@ def read_trends(lake: LakeReader, days: DayFilter) -> Trends:
         return Trends()
     periods = calendar(min(known), max(known))
     written = Counter(map(periods.place, recorded))
-    deletions = _deletions(lake, days.filter(), periods)
-    reclaimed = _reclaimed(lake, days.filter(), periods)
+    deletions = _deletions(lake, of_days(days), periods)
+    reclaimed = _reclaimed(lake, of_days(days), periods)
     owed = _owed(lake, periods)
     of_surveys = read_survey_trends(lake, surveys, days, periods.place)
     made = (
@@ -91,7 +92,7 @@ def read_trends(lake: LakeReader, days: DayFilter) -> Trends:
     )
 
 
-def _days(lake: LakeReader, days: DayFilter) -> tuple[set[date], set[date]]:
+def _days(lake: LakeReader, days: DayRange) -> tuple[set[date], set[date]]:
     """Return the days with lines of a journal, and all days of tables that are made of them. A lake that was copied
     without bronze has no lines; there the latter count."""
     made = {day for table in _FROM_JOURNALS for day in lake.last_written_ms(table) if day in days}

@@ -23,7 +23,8 @@ from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.lake import ColumnMismatch, Lake, LakeUnusable, _write
 from lethe.pipeline.io.lock import LOCK, Locked, acquire
 from lethe.pipeline.io.staging import Staging
-from lethe.pipeline.report.lake_reader import DayFilter, LakeReader
+from lethe.pipeline.jobs.report import DayRange
+from lethe.pipeline.report.lake_reader import LakeReader, of_days
 from lethe.pipeline.tables import DAILY_RECLAIM, STUCK_NOW, Table
 
 STRANGE = "a lake [1]{b,c}*"
@@ -82,7 +83,7 @@ def test_partitions_are_replaced_and_others_stay(spark: SparkSession, tmp_path: 
         assert list(LakeReader(str(tmp_path)).last_written_ms(DAILY_RECLAIM)) == [MONDAY, WEDNESDAY]
         lake.replace_partitions(DAILY_RECLAIM, reclaim(spark, (5, MONDAY)), [MONDAY], keep_empty=True)
         assert (brokers(lake), lake.days(DAILY_RECLAIM)) == ([(5, MONDAY)], [MONDAY, WEDNESDAY])
-        assert not list(LakeReader(str(tmp_path)).batches(DAILY_RECLAIM, ["broker"], DayFilter(TUESDAY).filter()))
+        assert not list(LakeReader(str(tmp_path)).batches(DAILY_RECLAIM, ["broker"], of_days(DayRange(TUESDAY))))
         lake.replace_table(DAILY_RECLAIM, reclaim(spark, (4, TUESDAY)))
         assert brokers(lake) == [(4, TUESDAY)]
         with pytest.raises(ValueError, match=r"day=2026-01-06 among"):

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.lake_reader import UNFINISHED_CHANGE, DayFilter, LakeChanged, LakeReader, LakeUnreadable
+from lethe.pipeline.jobs.report import DayRange
+from lethe.pipeline.report.lake_reader import UNFINISHED_CHANGE, LakeChanged, LakeReader, LakeUnreadable
 from lethe.pipeline.report.page import page
 from lethe.pipeline.report.read import read_report
 from lethe.pipeline.report.read_spans import read_deletions, step_width
@@ -138,12 +139,12 @@ def test_only_the_days_that_are_asked_for(tmp_path: Path) -> None:
     lake = str(write_lake(tmp_path, 60, days=3))
     second = day_of(BEGAN_MS + MS_PER_DAY)
     assert read_report(lake).deletions.total == 61
-    assert read_report(lake, days=DayFilter(second, second)).deletions.total == 20
-    assert read_report(lake, days=DayFilter(first=second)).deletions.total == 40
-    none = read_report(lake, days=DayFilter(datetime.date(2031, 1, 1)))
+    assert read_report(lake, days=DayRange(second, second)).deletions.total == 20
+    assert read_report(lake, days=DayRange(first=second)).deletions.total == 40
+    none = read_report(lake, days=DayRange(datetime.date(2031, 1, 1)))
     assert (none.deletions.total, none.surveys.total, none.stuck.total) == (0, 0, 1)
     with pytest.raises(ValueError, match="is after --to"):
-        DayFilter(datetime.date(2026, 2, 1), datetime.date(2026, 1, 1))
+        DayRange(datetime.date(2026, 2, 1), datetime.date(2026, 1, 1))
 
 
 def test_findings_are_those_of_the_newest_survey_with_what_is_pending_last(tmp_path: Path) -> None:
@@ -281,7 +282,7 @@ def test_a_day_counts_as_audited_that_was_not_written_to_since(tmp_path: Path) -
             os.utime(tmp_path / table.path / f"day={day}", (when, when))
     report = read_report(str(tmp_path))
     assert (report.recorded_days, report.audited_days) == (5, 2), "one was written to since, two were never audited"
-    first = read_report(str(tmp_path), days=DayFilter(days[0], days[1]))
+    first = read_report(str(tmp_path), days=DayRange(days[0], days[1]))
     assert (first.recorded_days, first.audited_days) == (2, 2)
     assert "2 of 5 days audited. lethe pipeline run audits the others." in page(report)
     assert "audits the others" not in page(first)

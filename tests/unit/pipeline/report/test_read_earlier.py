@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.lake_reader import DayFilter
+from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.report.page import page
 from lethe.pipeline.report.read import read_report
 from lethe.pipeline.report.read_surveys import ROUND_MS
@@ -69,7 +69,7 @@ class Surveys:
         )
         return self
 
-    def report(self, days: DayFilter | None = None) -> Report:
+    def report(self, days: DayRange | None = None) -> Report:
         (self._lake / "lake.json").write_text('{"version":1,"cluster_id":"c"}')
         for table, rows in self._rows.items():
             write(self._lake, table, rows)
@@ -143,7 +143,7 @@ def test_whichever_days_are_asked_for_the_newest_survey_says_what_is_left_over(s
     surveys.survey("near", 60_000, {2: "/d"}, gone="id-2").found(Reason.STRAY_DIRECTORY, STRAY, "x", 2)
     surveys.survey("now", 0, {1: "/d"}, gone="id-2")
     then = day_of(NEWEST_MS - month_ms)
-    report = surveys.report(DayFilter(then, then))
+    report = surveys.report(DayRange(then, then))
     assert [row.survey_id for row in report.surveys.shown] == ["then"]
     assert (report.newest and report.newest.survey_id, report.findings.total) == ("now", 0)
     assert (earlier(report), report.as_of) == ([(STRAY, 2)], NEWEST_MS)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.lake_reader import DayFilter, LakeReader
+from lethe.pipeline.jobs.report import DayRange
+from lethe.pipeline.report.lake_reader import LakeReader
 from lethe.pipeline.report.read_trends import read_trends
 from lethe.pipeline.report.values_trends import SurveyTrend
 from tests.fakes.lakes import at, day_of, write
@@ -46,7 +47,7 @@ class Surveys:
         self.taken += 1
 
     def trends(self) -> list[tuple[int | None, int | None, int | None]]:
-        found = read_trends(LakeReader(str(self.lake)), DayFilter()).periods
+        found = read_trends(LakeReader(str(self.lake)), DayRange()).periods
         return [(each.surveys.found, each.surveys.gone, each.surveys.left_over) for each in found]
 
 
@@ -114,14 +115,14 @@ def test_hosts_that_survey_their_own_disks_see_everything_together(tmp_path: Pat
         disks = [{"broker": n, "log_dir": f"/d{n}", "source": "local" if n == number else "broker"} for n in (1, 2)]
         write(tmp_path, tables.DIRECTORIES, [{**shared, "kind": "log-dir", **disk} for disk in disks], part=number)
         if number == 1:
-            (one,) = read_trends(LakeReader(str(tmp_path)), DayFilter()).periods
+            (one,) = read_trends(LakeReader(str(tmp_path)), DayRange()).periods
             assert one.surveys == SurveyTrend(1, saw_everything=False)
-    (both,) = read_trends(LakeReader(str(tmp_path)), DayFilter()).periods
+    (both,) = read_trends(LakeReader(str(tmp_path)), DayRange()).periods
     assert both.surveys == SurveyTrend(2, saw_everything=True, found=0, gone=0, left_over=0)
 
 
 def test_a_lake_without_directories_saw_nothing_of_the_disks(tmp_path: Path) -> None:
     shared = {"survey_id": "s", "taken_at": at(BEGAN_MS), "day": day_of(BEGAN_MS)}
     write(tmp_path, tables.SURVEYS, [{**shared, "complete": True}])
-    (one,) = read_trends(LakeReader(str(tmp_path)), DayFilter()).periods
+    (one,) = read_trends(LakeReader(str(tmp_path)), DayRange()).periods
     assert one.surveys == SurveyTrend(1, saw_everything=False)

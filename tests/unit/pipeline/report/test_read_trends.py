@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.lake_reader import DayFilter, LakeReader
+from lethe.pipeline.jobs.report import DayRange
+from lethe.pipeline.report.lake_reader import LakeReader
 from lethe.pipeline.report.read_trends import MOST_PERIODS, calendar, read_trends
 from lethe.pipeline.report.values_trends import Period, SurveyTrend, Trends
 from tests.fakes.lakes import at, day_of, write
@@ -18,10 +19,10 @@ from tests.fakes.report_lake import BEGAN_MS, MS_PER_DAY, span
 from tests.fakes.weeks_lake import DAYS, NO_DELETION, NO_JOURNAL, NOTHING_DONE, write_weeks
 
 FIRST = day_of(BEGAN_MS)
-EVERY = DayFilter()
+EVERY = DayRange()
 
 
-def trends(lake: Path, days: DayFilter = EVERY) -> tuple[Period, ...]:
+def trends(lake: Path, days: DayRange = EVERY) -> tuple[Period, ...]:
     return read_trends(LakeReader(str(lake)), days).periods
 
 
@@ -101,15 +102,15 @@ def test_debts_hold_on_until_they_change_and_only_where_a_journal_was_read(tmp_p
     ]
     assert owed[22] == (1, None, 1)
     assert owed[27] == (0, 0, 0)
-    later = trends(tmp_path, DayFilter(found[10].first))
+    later = trends(tmp_path, DayRange(found[10].first))
     assert later[0].debts == 2, "the last change was before the first day"
 
 
 def test_the_days_that_are_asked_for(tmp_path: Path) -> None:
     whole = trends(write_weeks(tmp_path))
-    some = trends(tmp_path, DayFilter(whole[3].first, whole[8].first))
+    some = trends(tmp_path, DayRange(whole[3].first, whole[8].first))
     assert some == whole[3:9], "what an earlier survey had is not found again"
-    assert trends(tmp_path, DayFilter(date(2031, 1, 1))) == ()
+    assert trends(tmp_path, DayRange(date(2031, 1, 1))) == ()
 
 
 def test_without_bronze_the_days_of_its_tables_have_a_journal(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.lake_reader import DayFilter
+from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.report.page import page
 from lethe.pipeline.report.read import read_report
 from lethe.pipeline.report.sections_trends import trends
@@ -47,7 +47,7 @@ def test_one_day_has_no_trend_and_the_section_says_so(tmp_path: Path) -> None:
     text = page(read_report(str(tmp_path)))
     (said,) = re.findall(r'id="trends".*?<p class="calm">(.*?)</p>', text)
     assert said == "No trends yet: the lake has one day with data, 2026-11-21."
-    some = read_report(str(tmp_path), days=DayFilter(last=FIRST))
+    some = read_report(str(tmp_path), days=DayRange(last=FIRST))
     assert "these days have one day with data" in trends(some).markup()
     assert "No trends yet: the lake has no day with data." in trends(Report()).markup()
 
