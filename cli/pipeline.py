@@ -35,11 +35,12 @@ from lethe.cli.running import finish_sync
 from lethe.cli.spark_log import spark_log
 from lethe.cli.stale_rule import Force, Protect, StuckAfter, UnwrittenDays, rule_changes
 from lethe.protocol.counting import counted
+from lethe.protocol.lake_rules import LakeRules
 from lethe.protocol.shell_words import option
 
 if TYPE_CHECKING:
     from lethe.pipeline.jobs.report import DayRange, RunReport
-    from lethe.pipeline.jobs.rules import GoldRules, RuleChanges
+    from lethe.pipeline.jobs.rules import RuleChanges
     from lethe.protocol.journal import JsonValue
 
 app = typer.Typer(
@@ -249,12 +250,12 @@ def answer(report: RunReport, lake: str, took_s: float) -> Answer:
     span = f"{made[0]} to {made[-1]}, {counted(len(made), 'day')}" if made else "none"
     lines = [f"Lake {lake}: days made anew: {span}; {took_s:.1f} s"]
     if report.rules is not None:
-        stale = report.rules.stale
-        kept = f", never {', '.join(stale.protected)}" if stale.protected else ""
+        rules = report.rules
+        kept = f", never {', '.join(rules.protected)}" if rules.protected else ""
         lines.append(
-            f"Unused is what was not written to for {counted(stale.unwritten_days, 'day')}{kept}; "
+            f"Unused is what was not written to for {counted(rules.unwritten_days, 'day')}{kept}; "
             "stuck is what has waited for "
-            f"{report.rules.stuck_after_ms / 1000:g} s"
+            f"{rules.stuck_after_ms / 1000:g} s"
         )
     if report.errors or report.warnings:
         found = f"{counted(report.errors, 'error')}, {counted(report.warnings, 'warning')}"
@@ -274,11 +275,11 @@ def answer(report: RunReport, lake: str, took_s: float) -> Answer:
     return Answer(data, tuple(lines), tuple(tables), Exit.NO if report.errors else Exit.OK)
 
 
-def rules_to_json(rules: GoldRules) -> dict[str, JsonValue]:
+def rules_to_json(rules: LakeRules) -> dict[str, JsonValue]:
     """Return the rules of the lake, under the names of the options."""
     return {
-        "unwritten_days": rules.stale.unwritten_days,
-        "protect": [*rules.stale.protected],
+        "unwritten_days": rules.unwritten_days,
+        "protect": [*rules.protected],
         "stuck_after_ms": rules.stuck_after_ms,
     }
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from lethe.protocol.lake_rules import MAX_UNWRITTEN_DAYS, LakeRules
+
 if TYPE_CHECKING:
     from lethe.pipeline.jobs.rules import RuleChanges
 
-MOST_DAYS: Final = 36_500
-MOST_SECONDS: Final = MOST_DAYS * 86_400
+MOST_SECONDS: Final = MAX_UNWRITTEN_DAYS * 86_400
 
 UnwrittenDays = Annotated[
     float | None,
@@ -53,14 +54,14 @@ def rule_changes(
 ) -> RuleChanges:
     """Return the rules from the options. Raises ValueError for too few days, and for an invalid time or one of more
     than a hundred years."""
-    from lethe.pipeline.jobs.rules import GoldRules, RuleChanges
+    from lethe.pipeline.jobs.rules import RuleChanges
 
-    if unwritten_days is not None and not unwritten_days <= MOST_DAYS:
-        raise ValueError(f"--unwritten-days {unwritten_days:g} is more than {MOST_DAYS:,} days")
+    if unwritten_days is not None and not unwritten_days <= MAX_UNWRITTEN_DAYS:
+        raise ValueError(f"--unwritten-days {unwritten_days:g} is more than {MAX_UNWRITTEN_DAYS:,} days")
     if stuck_after_s is not None and not 0 <= stuck_after_s <= MOST_SECONDS:
         raise ValueError(f"--stuck-after {stuck_after_s:g} is not between 0 and {MOST_SECONDS:,} seconds")
     protected = None if protect is None else tuple(pattern for pattern in protect if pattern)
     after_ms = None if stuck_after_s is None else round(stuck_after_s * 1000)
     said = RuleChanges(unwritten_days, protected, force, after_ms)
-    said.apply_to(GoldRules())
+    said.apply_to(LakeRules())
     return said

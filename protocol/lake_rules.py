@@ -9,26 +9,44 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from lethe.protocol.counting import counted
 
 PLACE: Final = "_rules"
 """The directory's name below that of the lake."""
+MIN_UNWRITTEN_DAYS: Final = 1
+MAX_UNWRITTEN_DAYS: Final = 36_500
 _ENDING: Final = ".json"
 _MADE: Final = ".made"
 
 
-class LakeRules(NamedTuple):
-    """`forced`: `unwritten_days` may be less than one. `protected` are patterns with `*` and `?`."""
+@dataclass(frozen=True, slots=True)
+class LakeRules:
+    """After how many days without a write a topic counts as unused, and after which time a deletion is stuck. Less than
+    a day must be `forced`, because a short time makes candidates of topics that are written to at night. The maximum is
+    a century. Raises ValueError."""
 
-    unwritten_days: float
-    protected: tuple[str, ...]
-    forced: bool
-    stuck_after_ms: int
+    unwritten_days: float = 30
+    protected: tuple[str, ...] = ()
+    """Topics that never count as unused: patterns with `*` and `?`."""
+    forced: bool = False
+    stuck_after_ms: int = 300_000
+
+    def __post_init__(self) -> None:
+        unwritten = f"unwritten for {counted(self.unwritten_days, 'day')}"
+        if not 0 <= self.unwritten_days <= MAX_UNWRITTEN_DAYS:
+            raise ValueError(f"{unwritten}: give 0 to {MAX_UNWRITTEN_DAYS:,}")
+        if self.unwritten_days < MIN_UNWRITTEN_DAYS and not self.forced:
+            raise ValueError(
+                f"{unwritten} is too little to call a topic unused: give {MIN_UNWRITTEN_DAYS} or more, or force it"
+            )
 
 
 def encode_rules(rules: LakeRules) -> str:
     """Return the file's text."""
-    return json.dumps({**rules._asdict(), "protected": [*rules.protected]}) + "\n"
+    return json.dumps(asdict(rules)) + "\n"
 
 
 def rules_of(text: str) -> LakeRules:

@@ -17,24 +17,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from lethe.pipeline.io.files import FileSystemError
-from lethe.pipeline.io.lake_state import LakeState, ReadableFiles
+from lethe.pipeline.io.lake_state import LakeState, WritableFiles
 from lethe.pipeline.io.local_files import file_identity, local_path
 from lethe.pipeline.io.tailing import survey_fingerprint
 from lethe.pipeline.tables import CONTROLLER_EVENTS, QUARANTINE, SURVEYS
 
 NAME: Final = "_inputs.json"
 _SOURCES: Final = ("pipeline", "protocol", "controller/core")
-
-
-class WritableFiles(ReadableFiles, Protocol):
-    """The part of `pipeline.io.files.FileSystem` that the note needs."""
-
-    def rename(self, source: str, target: str) -> None: ...
-    def remove(self, path: str) -> None: ...
-    def write_text(self, path: str, text: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

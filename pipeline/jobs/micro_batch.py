@@ -31,11 +31,12 @@ from lethe.pipeline.jobs.records import judge_anew, stage_lines
 from lethe.pipeline.jobs.refresh import refresh
 from lethe.pipeline.jobs.refresh_gold import apply_rule_changes, refresh_stuck
 from lethe.pipeline.jobs.report import DayRange, RefreshScope
-from lethe.pipeline.jobs.rules import GoldRules, RuleChanges
+from lethe.pipeline.jobs.rules import RuleChanges
 from lethe.pipeline.tables import CONTROLLER_EVENTS, QUARANTINE, SURVEYS
 from lethe.pipeline.transforms import bronze_events
 from lethe.pipeline.transforms.contract import MIN_INSTANT_MS
 from lethe.pipeline.transforms.lasting import is_lasting
+from lethe.protocol.lake_rules import LakeRules
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MS = datetime.timedelta(milliseconds=1)
@@ -119,7 +120,7 @@ class MicroBatchRunner:
             now = self.now()
             refresh_stuck(self.lake, now, self._rules(now))
 
-    def _rules(self, now: datetime.datetime) -> GoldRules:
+    def _rules(self, now: datetime.datetime) -> LakeRules:
         rules = apply_rule_changes(self.lake, self.rule_changes, now)
         self.rule_changes = RuleChanges()
         return rules
@@ -176,7 +177,7 @@ class MicroBatchRunner:
         surveys: int,
         now: datetime.datetime,
         name: str,
-        rules: GoldRules,
+        rules: LakeRules,
     ) -> list[datetime.date]:
         lake = self.lake
         owed = lake.pending_days()

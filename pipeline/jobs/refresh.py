@@ -27,7 +27,6 @@ from lethe.pipeline import tables
 from lethe.pipeline.io.lake import DAY, Lake, StagedRows
 from lethe.pipeline.jobs.refresh_gold import refresh_gold
 from lethe.pipeline.jobs.report import OnStage, RefreshScope
-from lethe.pipeline.jobs.rules import GoldRules
 from lethe.pipeline.literals import day_value, day_values
 from lethe.pipeline.tables import Table
 from lethe.pipeline.transforms.affected import (
@@ -50,6 +49,7 @@ from lethe.pipeline.transforms.spans import deletion_spans
 from lethe.pipeline.transforms.trash import trash_stays
 from lethe.pipeline.transforms.waits import changed_reasons
 from lethe.protocol.journal import EventRecordType
+from lethe.protocol.lake_rules import LakeRules
 
 SIZES_BEFORE: Final = datetime.timedelta(days=7)
 """How old a survey may be, when the first debt is written, to tell how large the replicas are."""
@@ -77,7 +77,7 @@ def refresh(
     days: Collection[datetime.date],
     now: datetime.datetime,
     stage: OnStage,
-    rules: GoldRules,
+    rules: LakeRules,
     only: RefreshScope | None = None,
 ) -> RefreshResult:
     """Recompute the tables for the journal's lines and surveys of these days, or for `only` some of them. Inside

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from lethe.pipeline import tables
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.jobs.report import OnStage, RefreshScope
-from lethe.pipeline.jobs.rules import GoldRules, RuleChanges, are_applied, note_applied, store_changes
+from lethe.pipeline.jobs.rules import RuleChanges, are_applied, note_applied, store_changes
 from lethe.pipeline.outcomes import OPEN
 from lethe.pipeline.transforms.candidates import stale_topic_candidates
 from lethe.pipeline.transforms.reclaim import daily_reclaim
@@ -19,6 +19,7 @@ from lethe.pipeline.transforms.slo import deletion_slo
 from lethe.pipeline.transforms.slow_brokers import slow_brokers
 from lethe.pipeline.transforms.stuck import SurveyTables, is_stuck, stuck_now
 from lethe.pipeline.transforms.tenures import controller_tenures
+from lethe.protocol.lake_rules import LakeRules
 
 
 class StuckResult(NamedTuple):
@@ -41,7 +42,7 @@ def refresh_gold(
     written: Collection[datetime.date],
     now: datetime.datetime,
     stage: OnStage,
-    rules: GoldRules,
+    rules: LakeRules,
     only: RefreshScope | None = None,
 ) -> GoldResult:
     """Recompute the gold tables except those of single surveys.
@@ -71,7 +72,7 @@ def refresh_gold(
     return GoldResult(rows, stuck.is_at_rest)
 
 
-def apply_rule_changes(lake: Lake, rule_changes: RuleChanges, now: datetime.datetime) -> GoldRules:
+def apply_rule_changes(lake: Lake, rule_changes: RuleChanges, now: datetime.datetime) -> LakeRules:
     """Store and return the rules in force. If the table of unused topics follows other rules, recompute it at once,
     because it may list protected topics. Inside `lake.writer`, before anything is ingested. Raises as `store_changes`.
     """
@@ -82,7 +83,7 @@ def apply_rule_changes(lake: Lake, rule_changes: RuleChanges, now: datetime.date
     return rules
 
 
-def refresh_candidates(lake: Lake, now: datetime.datetime, rules: GoldRules) -> None:
+def refresh_candidates(lake: Lake, now: datetime.datetime, rules: LakeRules) -> None:
     """Recompute the table of unused topics by the rules in force."""
     candidates = stale_topic_candidates(
         lake.read(tables.SURVEYS),
@@ -90,13 +91,13 @@ def refresh_candidates(lake: Lake, now: datetime.datetime, rules: GoldRules) -> 
         lake.read(tables.DIRECTORIES),
         lake.read(tables.LEFTOVERS),
         now=now,
-        rule=rules.stale,
+        rules=rules,
     )
     lake.replace_table(tables.STALE_TOPIC_CANDIDATES, candidates)
     note_applied(lake.files)
 
 
-def refresh_stuck(lake: Lake, now: datetime.datetime, rules: GoldRules) -> StuckResult:
+def refresh_stuck(lake: Lake, now: datetime.datetime, rules: LakeRules) -> StuckResult:
     """Recompute `stuck_now`, the one table that changes with every moment."""
     still_open = lake.read(tables.DELETION_SPANS).where(F.col("outcome") == OPEN)
     days = [row["day"] for row in still_open.select("day").distinct().collect()]

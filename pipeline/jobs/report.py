@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from lethe.pipeline.jobs.rules import GoldRules
+    from lethe.protocol.lake_rules import LakeRules
 
 OnStage = Callable[[str], None]
 """Called with the name of each stage as it begins."""
@@ -76,5 +76,5 @@ class RunReport:
     errors: int = 0
     """Violations with severity error, in the days of the run."""
     warnings: int = 0
-    rules: GoldRules | None = None
+    rules: LakeRules | None = None
     """The rules of stuck_now and stale_topic_candidates."""

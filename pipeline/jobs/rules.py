@@ -11,40 +11,10 @@ them, so that the next run repairs the table after a crash between the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from lethe.pipeline.io.files import FileStatus
-from lethe.pipeline.io.lake import LakeUnusable
-from lethe.pipeline.transforms.candidates import StaleRule
-from lethe.pipeline.transforms.stuck import DEFAULT_THRESHOLD_MS
+from lethe.pipeline.io.lake_state import LakeUnusable, ReadableFiles, WritableFiles
 from lethe.protocol.lake_rules import PLACE, LakeRules, encode_rules, file_of, made_by, newest_number, rules_of
-
-
-class ListedFiles(Protocol):
-    """The part of `pipeline.io.files.FileSystem` that is needed to read rules."""
-
-    @property
-    def root(self) -> str: ...
-    def list_directory(self, path: str) -> list[FileStatus]: ...
-    def read_text(self, path: str) -> str: ...
-
-
-class RuleFiles(ListedFiles, Protocol):
-    """The part that is needed to change them."""
-
-    def make_directory(self, path: str) -> None: ...
-    def rename(self, source: str, target: str) -> None: ...
-    def remove(self, path: str) -> None: ...
-    def write_text(self, path: str, text: str) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class GoldRules:
-    """The rules in force, with their defaults."""
-
-    stale: StaleRule = field(default_factory=StaleRule)
-    stuck_after_ms: int = DEFAULT_THRESHOLD_MS
 
 
 class RuleChanges(NamedTuple):
@@ -56,19 +26,17 @@ class RuleChanges(NamedTuple):
     """Allows the days to be less than one."""
     stuck_after_ms: int | None = None
 
-    def apply_to(self, before: GoldRules) -> GoldRules:
+    def apply_to(self, before: LakeRules) -> LakeRules:
         """Return `before` with these changes. Raises ValueError for too few days."""
-        stale = before.stale
-        days, protected, force = stale.unwritten_days, stale.protected, stale.force
+        days, forced = before.unwritten_days, before.forced
         if self.unwritten_days is not None:
-            days, force = self.unwritten_days, self.force
-        if self.protected is not None:
-            protected = self.protected
+            days, forced = self.unwritten_days, self.force
+        protected = before.protected if self.protected is None else self.protected
         after_ms = before.stuck_after_ms if self.stuck_after_ms is None else self.stuck_after_ms
-        return GoldRules(StaleRule(days, tuple(protected), force=force), after_ms)
+        return LakeRules(days, protected, forced, after_ms)
 
 
-def store_changes(files: RuleFiles, rule_changes: RuleChanges) -> GoldRules:
+def store_changes(files: WritableFiles, rule_changes: RuleChanges) -> LakeRules:
     """Store and return the rules of this lake with these changes. Inside `lake.writer`. Raises LakeUnusable,
     FileSystemError and ValueError."""
     number, before = _read_rules(files)
@@ -78,48 +46,45 @@ def store_changes(files: RuleFiles, rule_changes: RuleChanges) -> GoldRules:
     return rules
 
 
-def unchanged_rules(files: ListedFiles, rule_changes: RuleChanges) -> GoldRules | None:
+def unchanged_rules(files: ReadableFiles, rule_changes: RuleChanges) -> LakeRules | None:
     """Return the stored rules; None if these changes alter them, or if none are stored. Raises as `store_changes`."""
     number, before = _read_rules(files)
     return before if number and rule_changes.apply_to(before) == before else None
 
 
-def are_applied(files: ListedFiles) -> bool:
+def are_applied(files: ReadableFiles) -> bool:
     """Return True if the table of unused topics follows the rules in force."""
     names = _rule_file_names(files)
     return made_by(newest_number(names)) in names
 
 
-def note_applied(files: RuleFiles) -> None:
+def note_applied(files: WritableFiles) -> None:
     """Note that the table of unused topics follows the rules in force. Inside `lake.writer`."""
     number = newest_number(_rule_file_names(files))
     files.write_text(f"{files.root}/{PLACE}/{made_by(number)}", "")
 
 
-def _read_rules(files: ListedFiles) -> tuple[int, GoldRules]:
+def _read_rules(files: ReadableFiles) -> tuple[int, LakeRules]:
     """The number of the stored rules, 0 if there are none."""
     number = newest_number(_rule_file_names(files))
     if not number:
-        return 0, GoldRules()
+        return 0, LakeRules()
     path = f"{files.root}/{PLACE}/{file_of(number)}"
     try:
-        said = rules_of(files.read_text(path))
-        return number, GoldRules(StaleRule(said.unwritten_days, said.protected, force=said.forced), said.stuck_after_ms)
+        return number, rules_of(files.read_text(path))
     except ValueError as error:
         raise LakeUnusable(f"{path}: {error}") from error
 
 
-def _write_rules(files: RuleFiles, number: int, rules: GoldRules) -> None:
+def _write_rules(files: WritableFiles, number: int, rules: LakeRules) -> None:
     place, name = f"{files.root}/{PLACE}", file_of(number)
-    stale = rules.stale
-    said = LakeRules(stale.unwritten_days, tuple(stale.protected), stale.force, rules.stuck_after_ms)
     files.make_directory(place)
-    files.write_text(f"{place}/.{name}", encode_rules(said))
+    files.write_text(f"{place}/.{name}", encode_rules(rules))
     files.rename(f"{place}/.{name}", f"{place}/{name}")
     for item in files.list_directory(place):
         if item.name < name:
             files.remove(item.path)
 
 
-def _rule_file_names(files: ListedFiles) -> list[str]:
+def _rule_file_names(files: ReadableFiles) -> list[str]:
     return [item.name for item in files.list_directory(f"{files.root}/{PLACE}")]

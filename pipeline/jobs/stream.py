@@ -29,10 +29,11 @@ from lethe.pipeline.io import journal_source
 from lethe.pipeline.io.files import FileSystem, FileSystemError
 from lethe.pipeline.io.journal import InputNotFound
 from lethe.pipeline.io.lake import Lake, LakeUnusable
+from lethe.pipeline.io.lake_state import ReadableFiles
 from lethe.pipeline.io.lock import Locked, acquire
 from lethe.pipeline.io.tailing import JournalTailer, unread_bytes
 from lethe.pipeline.jobs.micro_batch import BatchResult, MicroBatchRunner
-from lethe.pipeline.jobs.rules import RuleChanges, RuleFiles
+from lethe.pipeline.jobs.rules import RuleChanges
 from lethe.protocol.lake import IDENTITY
 from lethe.protocol.vocabulary import SecurityProtocol
 
@@ -111,7 +112,7 @@ def require_local(spark: SparkSession, places: tuple[str, ...], what: str) -> tu
     return tuple(found)
 
 
-def refuse_lake_as_checkpoint(checkpoint: RuleFiles) -> None:
+def refuse_lake_as_checkpoint(checkpoint: ReadableFiles) -> None:
     """Raise LakeUnusable if the checkpoint is a lake. Both would have one lock, which the stream would hold against its
     own batches."""
     if any(item.name == IDENTITY for item in checkpoint.list_directory(checkpoint.root)):

@@ -45,11 +45,12 @@ from lethe.pipeline.jobs.ingest import counts_of_known_files, days_of
 from lethe.pipeline.jobs.ingest_surveys import counts_of_known_surveys
 from lethe.pipeline.jobs.refresh_audit import unaudited_days, with_next_days
 from lethe.pipeline.jobs.report import DayRange, IngestCounts, RunReport
-from lethe.pipeline.jobs.rules import GoldRules, RuleChanges, are_applied, unchanged_rules
+from lethe.pipeline.jobs.rules import RuleChanges, are_applied, unchanged_rules
 from lethe.pipeline.quality.rules import Severity
 from lethe.pipeline.report.lake_reader import LakeReader, LakeUnreadable
 from lethe.pipeline.tables import DELETION_SPANS, STALE_TOPIC_CANDIDATES, SURVEYS, VIOLATIONS
 from lethe.protocol.lake import IDENTITY
+from lethe.protocol.lake_rules import LakeRules
 
 _UNCLEAR: Final = frozenset("[]{}\\^")
 """In patterns, Hadoop takes these otherwise than Python."""
@@ -138,7 +139,7 @@ def _newest_survey(root: str, lake: LakeState[LocalFiles]) -> datetime.datetime:
 
 
 def _report(
-    root: str, name: str, counts: Sequence[IngestCounts], days: Sequence[datetime.date], rules: GoldRules
+    root: str, name: str, counts: Sequence[IngestCounts], days: Sequence[datetime.date], rules: LakeRules
 ) -> RunReport:
     found: Counter[str] = Counter()
     of_days = ds.field("day").isin(with_next_days(days))

@@ -29,9 +29,7 @@ with that prefix are excluded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -42,43 +40,21 @@ from lethe.pipeline.literals import day_value
 from lethe.pipeline.transforms.contract import to_schema
 from lethe.pipeline.transforms.directories import LOCAL
 from lethe.pipeline.transforms.survey_topics import TOPIC, existing_topics, of_kind
-from lethe.protocol.counting import counted
 from lethe.protocol.findings import Reason
 from lethe.protocol.kafka.directory_names import NEVER_CUT
+from lethe.protocol.lake_rules import LakeRules
 from lethe.protocol.topic_globs import KEPT_BY_CUSTOM, glob_as_regex
 from lethe.protocol.vocabulary import INTERNAL_TOPICS
 
-MIN_UNWRITTEN_DAYS: Final = 1
-MAX_UNWRITTEN_DAYS: Final = 36_500
 MAX_GAP_DAYS: Final = 2
 """Between two surveys whose sizes are compared."""
 _DAY_S: Final = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class StaleRule:
-    """When a topic counts as unused. Less than a day requires `force`, because a short time makes candidates of topics
-    that are written to at night. The maximum is a century. Raises ValueError."""
-
-    unwritten_days: float = 30
-    protected: Sequence[str] = ()
-    """Topics that are never candidates: patterns with `*` and `?`."""
-    force: bool = False
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.unwritten_days <= MAX_UNWRITTEN_DAYS:
-            raise ValueError(f"unwritten for {counted(self.unwritten_days, 'day')}: give 0 to {MAX_UNWRITTEN_DAYS:,}")
-        if self.unwritten_days < MIN_UNWRITTEN_DAYS and not self.force:
-            raise ValueError(
-                f"unwritten for {counted(self.unwritten_days, 'day')} is too little to call a topic unused: give "
-                f"{MIN_UNWRITTEN_DAYS} or more, or force it"
-            )
-
-    @property
-    def look_back_days(self) -> float:
-        """The maximum age of compared surveys, in days: longer than the rule, to show for how much longer a topic is
-        unused."""
-        return 2 * self.unwritten_days + MAX_GAP_DAYS
+def compared_since(rules: LakeRules, now: datetime) -> date:
+    """Return the first day of compared surveys: longer ago than the rules say, to show for how much longer a topic is
+    unused."""
+    return now.date() - timedelta(days=2 * rules.unwritten_days + MAX_GAP_DAYS)
 
 
 def stale_topic_candidates(
@@ -88,25 +64,25 @@ def stale_topic_candidates(
     leftovers: DataFrame,
     *,
     now: datetime,
-    rule: StaleRule,
+    rules: LakeRules,
 ) -> DataFrame:
     """STALE_TOPIC_CANDIDATES from SURVEYS, ZNODE_SNAPSHOT, silver DIRECTORIES and LEFTOVERS; `now` has a time zone."""
     past = surveys.filter("complete").filter(F.col("taken_at") <= F.lit(now))
     newest = past.orderBy(F.desc("taken_at"), F.desc("survey_id")).limit(1)
-    earlier = directories.filter(F.col("day") >= day_value(now.date() - timedelta(days=rule.look_back_days)))
+    earlier = directories.filter(F.col("day") >= day_value(compared_since(rules, now)))
     whole = _complete_topics(
         newest,
         _rows_of_survey(newest, znodes),
         _rows_of_survey(newest, directories),
         _rows_of_survey(newest, leftovers),
-        rule,
+        rules,
     )
     since = _unchanged_since(past, earlier, whole)
     days = F.col("unwritten_s") / _DAY_S
     return (
         whole.join(since, ["topic"], "left")
         .withColumn("unwritten_s", _seconds("newest_at") - _seconds(_last_change()))
-        .filter((days >= rule.unwritten_days) & (F.col("created_s") / _DAY_S >= rule.unwritten_days))
+        .filter((days >= rules.unwritten_days) & (F.col("created_s") / _DAY_S >= rules.unwritten_days))
         .select(
             "topic",
             F.col("wanted_id").alias("topic_id"),
@@ -146,7 +122,7 @@ def _seconds(instant: str | Column) -> Column:
 
 
 def _complete_topics(
-    newest: DataFrame, znodes: DataFrame, directories: DataFrame, leftovers: DataFrame, rule: StaleRule
+    newest: DataFrame, znodes: DataFrame, directories: DataFrame, leftovers: DataFrame, rules: LakeRules
 ) -> DataFrame:
     """A row for each topic that the newest survey saw completely and that may be a candidate."""
     when = newest.select("survey_id", F.col("taken_at").alias("newest_at"))
@@ -154,7 +130,7 @@ def _complete_topics(
     created_s = _seconds("newest_at") - _seconds("created_at")
     moving = newest.select("survey_id", F.explode("in_motion").alias("topic"))
     return (
-        topics.filter(F.col("created_at").isNotNull() & _is_eligible(rule))
+        topics.filter(F.col("created_at").isNotNull() & _is_eligible(rules))
         .join(F.broadcast(when), ["survey_id"], "inner")
         .join(F.broadcast(moving), [*TOPIC], "left_anti")
         .join(of_kind(znodes, "reassignment"), [*TOPIC], "left_anti")
@@ -167,10 +143,10 @@ def _complete_topics(
     )
 
 
-def _is_eligible(rule: StaleRule) -> Column:
+def _is_eligible(rules: LakeRules) -> Column:
     topic = F.col("topic")
     forbidden = topic.startswith("__") | topic.isin(*sorted(INTERNAL_TOPICS))
-    for pattern in (*KEPT_BY_CUSTOM, *rule.protected):
+    for pattern in (*KEPT_BY_CUSTOM, *rules.protected):
         forbidden |= topic.rlike(f"^(?:{glob_as_regex(pattern)})$")
     return ~forbidden
 

@@ -34,9 +34,9 @@ from lethe.pipeline.transforms.waits import ASKED, BROKER_TO_RETURN, LOG_DIRECTO
 from lethe.protocol.causes import HELD_BY, CauseKind
 from lethe.protocol.clocks import CLOCKS_DIFFER_MS
 from lethe.protocol.findings import Reason
+from lethe.protocol.lake_rules import LakeRules
 from lethe.protocol.zookeeper import paths
 
-DEFAULT_THRESHOLD_MS: Final = 300_000
 _INSTANTS: Final = (
     "marked_at",
     "queued_at",
@@ -69,7 +69,7 @@ def stuck_now(
     tenures: DataFrame,
     *,
     now: datetime.datetime,
-    threshold_ms: int | None = DEFAULT_THRESHOLD_MS,
+    threshold_ms: int | None = LakeRules().stuck_after_ms,
     surveyed: SurveyTables | None = None,
 ) -> DataFrame:
     """STUCK_NOW, from DELETION_SPANS and REPLICA_DELETIONS (open ones suffice), CONTROLLER_TENURES and, where there are

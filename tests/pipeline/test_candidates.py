@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lethe.pipeline import schemas
-from lethe.pipeline.transforms.candidates import StaleRule, stale_topic_candidates
+from lethe.pipeline.transforms.candidates import stale_topic_candidates
 from lethe.protocol.findings import Reason
+from lethe.protocol.lake_rules import LakeRules
 from tests.fakes.survey_rows import Row, frame
 
 DAYS: Final = 50
@@ -20,7 +21,7 @@ NEWEST: Final = datetime(2026, 6, 30, 3, tzinfo=UTC)
 NOW: Final = NEWEST + timedelta(hours=5)
 ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 LONG: Final = "l" * 230
-RULE: Final = StaleRule(30, protected=("keep-*", "audit.?"))
+RULE: Final = LakeRules(30, protected=("keep-*", "audit.?"))
 
 
 def ago(days: float) -> datetime:
@@ -183,7 +184,7 @@ def lake(spark: SparkSession) -> Frames:
 @pytest.fixture(scope="module")
 def found(lake: Frames) -> DataFrame:
     surveys, znodes, seen, left = lake
-    return stale_topic_candidates(surveys, znodes, seen, left, now=NOW, rule=RULE).cache()
+    return stale_topic_candidates(surveys, znodes, seen, left, now=NOW, rules=RULE).cache()
 
 
 def test_every_rule(found: DataFrame) -> None:
@@ -218,13 +219,13 @@ def test_what_a_candidate_says(found: DataFrame) -> None:
     "changes,words",
     [
         ({"unwritten_days": 0.9}, "give 1 or more, or force it"),
-        ({"unwritten_days": -1.0, "force": True}, "-1 days: give 0 to 36,500"),
-        ({"unwritten_days": float("nan"), "force": True}, "nan days: give 0 to 36,500"),
+        ({"unwritten_days": -1.0, "forced": True}, "-1 days: give 0 to 36,500"),
+        ({"unwritten_days": float("nan"), "forced": True}, "nan days: give 0 to 36,500"),
         ({"unwritten_days": float("inf")}, "inf days: give 0 to 36,500"),
         ({"unwritten_days": 1e6}, r"1e\+06 days: give 0 to 36,500"),
     ],
 )
 def test_a_time_that_cannot_be_meant_is_refused(changes: dict[str, float], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        StaleRule(**changes)  # type: ignore[arg-type]
-    assert StaleRule(0.5, force=True).unwritten_days == 0.5
+        LakeRules(**changes)  # type: ignore[arg-type]
+    assert LakeRules(0.5, forced=True).unwritten_days == 0.5

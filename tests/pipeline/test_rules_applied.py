@@ -36,7 +36,7 @@ def test_a_change_of_the_rules_makes_the_table_anew(spark: SparkSession, tmp_pat
         assert (listed(), are_applied(lake.files)) == (0, True)
         plant()
         rules = apply_rule_changes(lake, RuleChanges(), NOW)
-        assert (rules.stale.protected, listed()) == (("orders",), 1), "nothing has changed"
+        assert (rules.protected, listed()) == (("orders",), 1), "nothing has changed"
         lake.add_pending_days([NOW.date()])
         apply_rule_changes(lake, RuleChanges(protected=("bills",)), NOW)
         assert (listed(), are_applied(lake.files)) == (1, False), "it is made with what is owed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def say(lake: Path, number: int, text: str, *, is_made: bool = True) -> None:
 
 def test_the_newest_rules_hold_for_the_lake_and_for_its_table(lake: Path) -> None:
     assert read_rules(lake) is None
-    say(lake, 9, encode_rules(RULES._replace(protected=())))
+    say(lake, 9, encode_rules(replace(RULES, protected=())))
     say(lake, 10, encode_rules(RULES))
     assert (read_rules(lake), read_rules(lake / TABLE)) == (RULES, RULES)
     (lake / PLACE / ".00000011.json").write_text("half")
@@ -43,7 +44,7 @@ def test_an_export_knows_no_rules(tmp_path: Path) -> None:
 
 
 def test_a_table_that_does_not_know_the_newest_rules_is_refused(lake: Path) -> None:
-    say(lake, 1, encode_rules(RULES._replace(protected=())))
+    say(lake, 1, encode_rules(replace(RULES, protected=())))
     say(lake, 2, encode_rules(RULES), is_made=False)
     with pytest.raises(ValueError, match="rules .* were changed, and the table .* let `lethe pipeline run`"):
         read_rules(lake)

@@ -7,17 +7,17 @@ import pytest
 from lethe.cli.stale_rule import rule_changes
 from lethe.pipeline.io.files import FileStatus
 from lethe.pipeline.io.lake import LakeUnusable
-from lethe.pipeline.jobs.rules import GoldRules, RuleChanges, are_applied, note_applied, store_changes
+from lethe.pipeline.jobs.rules import RuleChanges, are_applied, note_applied, store_changes
 from lethe.pipeline.jobs.stream import refuse_lake_as_checkpoint
-from lethe.pipeline.transforms.candidates import StaleRule
 from lethe.protocol.lake import IDENTITY, encode_identity
-from lethe.protocol.lake_rules import PLACE
+from lethe.protocol.lake_rules import PLACE, LakeRules
 
 
 class Disk:
     """Files by path."""
 
     root = "/lake"
+    local_root = None
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -25,6 +25,9 @@ class Disk:
     def list_directory(self, path: str) -> list[FileStatus]:
         names = (file.removeprefix(f"{path}/") for file in self.texts if file.startswith(f"{path}/"))
         return [FileStatus(name, f"{path}/{name}", False, 0, 0) for name in sorted(names) if not name.startswith(".")]
+
+    def exists(self, path: str) -> bool:
+        return path in self.texts
 
     def make_directory(self, path: str) -> None:
         pass
@@ -54,21 +57,23 @@ def test_no_lake_is_the_checkpoint_of_its_stream() -> None:
 
 def test_what_nobody_has_said() -> None:
     disk = Disk()
-    assert store_changes(disk, RuleChanges()) == GoldRules(StaleRule(30, ()), 300_000)
+    assert store_changes(disk, RuleChanges()) == LakeRules(30, ())
     assert list(disk.texts) == [f"/lake/{PLACE}/00000001.json"]
 
 
 def test_what_was_said_holds_until_something_else_is() -> None:
     disk = Disk()
     said = store_changes(disk, RuleChanges(60, ("billing-*", "a?"), stuck_after_ms=7_000))
-    assert said == GoldRules(StaleRule(60, ("billing-*", "a?")), 7_000)
+    assert said == LakeRules(60, ("billing-*", "a?"), stuck_after_ms=7_000)
     assert store_changes(disk, RuleChanges()) == said, (
         "a run over the journal alone protects what it was told to protect before"
     )
-    assert store_changes(disk, RuleChanges(unwritten_days=90)) == GoldRules(StaleRule(90, ("billing-*", "a?")), 7_000)
-    assert store_changes(disk, RuleChanges(protected=("x",))) == GoldRules(StaleRule(90, ("x",)), 7_000)
-    assert store_changes(disk, RuleChanges(protected=())) == GoldRules(StaleRule(90, ()), 7_000)
-    assert store_changes(disk, RuleChanges(stuck_after_ms=0)) == GoldRules(StaleRule(90, ()), 0)
+    assert store_changes(disk, RuleChanges(unwritten_days=90)) == LakeRules(
+        90, ("billing-*", "a?"), stuck_after_ms=7_000
+    )
+    assert store_changes(disk, RuleChanges(protected=("x",))) == LakeRules(90, ("x",), stuck_after_ms=7_000)
+    assert store_changes(disk, RuleChanges(protected=())) == LakeRules(90, (), stuck_after_ms=7_000)
+    assert store_changes(disk, RuleChanges(stuck_after_ms=0)) == LakeRules(90, (), stuck_after_ms=0)
     assert list(disk.texts) == [f"/lake/{PLACE}/00000005.json"], "only the last one stays"
 
 
@@ -99,11 +104,11 @@ def test_a_table_that_was_made_by_other_rules_is_told() -> None:
 def test_force_is_remembered_with_its_days() -> None:
     disk = Disk()
     forced = store_changes(disk, RuleChanges(0, force=True))
-    assert store_changes(disk, RuleChanges(protected=("x",))) == GoldRules(StaleRule(0, ("x",), force=True))
-    assert forced.stale.unwritten_days == 0
+    assert store_changes(disk, RuleChanges(protected=("x",))) == LakeRules(0, ("x",), forced=True)
+    assert forced.unwritten_days == 0
     with pytest.raises(ValueError, match="too little"):
         store_changes(disk, RuleChanges(0.5))
-    assert store_changes(disk, RuleChanges()).stale.unwritten_days == 0, "what was refused is not remembered"
+    assert store_changes(disk, RuleChanges()).unwritten_days == 0, "what was refused is not remembered"
 
 
 def test_what_cannot_be_understood_is_not_replaced_by_less() -> None:

@@ -41,6 +41,9 @@ HOUR: Final = datetime.timedelta(hours=1)
 class Disk(LocalFiles):
     """A local disk that can be written to."""
 
+    def make_directory(self, path: str) -> None:
+        Path(path.removeprefix("file:")).mkdir(parents=True, exist_ok=True)
+
     def rename(self, source: str, target: str) -> None:
         os.rename(source.removeprefix("file:"), target.removeprefix("file:"))
 
