@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from lethe.pipeline.transforms.journal_records import topic_of_subject
 from lethe.pipeline.transforms.lasting import is_of_types, is_unhosted
 from lethe.protocol.clocks import CLOCK_SKEW_MS
 from lethe.protocol.journal import EventRecordType
@@ -128,7 +129,7 @@ def unhosted_replicas(rare: DataFrame) -> DataFrame:
     """Return replicas that no broker holds, by controllers' records, so that no broker was asked to delete them:
     `source, run, seq, time, topic, topic_id, broker, partitions`."""
     said = (F.col(f"said.{name}") for name in ("topic_id", "broker", "partitions"))
-    return rare.where(is_unhosted()).select("source", "run", "seq", "time", topic().alias("topic"), *said)
+    return rare.where(is_unhosted()).select("source", "run", "seq", "time", topic_of_subject().alias("topic"), *said)
 
 
 def rare_records(evidence: Evidence) -> DataFrame:
@@ -148,11 +149,6 @@ def rare_records(evidence: Evidence) -> DataFrame:
 def is_next_day(day: Column, before: Column) -> Column:
     """Return whether the second day is the same or the one before: only such are compared. Null if one is null."""
     return F.datediff(day, before) <= 1
-
-
-def topic() -> Column:
-    """Return the topic of a subject like `topic/orders`."""
-    return F.when(F.col("subject").startswith("topic/"), F.expr("substring(subject, 7)"))
 
 
 def skew() -> Column:

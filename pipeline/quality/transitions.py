@@ -35,10 +35,10 @@ from lethe.pipeline.quality.evidence import (
     is_next_day,
     number,
     run,
-    topic,
     unhosted_replicas,
 )
 from lethe.pipeline.quality.ranges import MOST_BROKERS, are_valid, numbers_in
+from lethe.pipeline.transforms.journal_records import topic_of_subject
 from lethe.protocol.journal import EventRecordType
 
 _REPLICA: Final = "replica"
@@ -72,7 +72,7 @@ def transitions(events: DataFrame) -> DataFrame:
             number().alias("seq"),
             "id",
             "time",
-            topic().alias("topic"),
+            topic_of_subject().alias("topic"),
             _machine(),
             F.col("on.partitions").alias("partitions"),
             F.col("on.brokers").alias("brokers"),
@@ -115,7 +115,7 @@ def illegal_transitions() -> Column:
         "%s: %s to %s is no transition of a %s",
         _subject_of(
             machine,
-            topic(),
+            topic_of_subject(),
             F.coalesce(said["partitions"], F.concat_ws(",", said["replicas"]["partitions"])),
             F.coalesce(said["broker"].cast("string"), F.concat_ws(",", said["replicas"]["brokers"])),
         ),
@@ -145,7 +145,7 @@ def discontinuous(evidence: Evidence, shared: SharedFrames) -> DataFrame:
             "source",
             run().alias("run"),
             "time",
-            topic().alias("topic"),
+            topic_of_subject().alias("topic"),
             _machine(),
             "said.before",
             "said.after",
@@ -289,7 +289,7 @@ def _restarts(evidence: Evidence, shared: SharedFrames) -> DataFrame:
         F.col("source").alias("begun_source"),
         F.col("run").alias("begun_run"),
         F.col("seq").alias("begun_seq"),
-        F.when(~of_all, topic()).alias("begun_topic"),
+        F.when(~of_all, topic_of_subject()).alias("begun_topic"),
         F.lit(None).cast("int").alias("begun_broker"),
     )
     line = F.col("done_line")

@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lethe.pipeline.transforms.journal_records import is_refused_deletion, is_trash_record
+from lethe.pipeline.transforms.journal_records import is_refused_deletion, is_trash_record, topic_of_subject
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.directory_names import NEVER_CUT
 
@@ -22,7 +22,6 @@ _DELETIONS: Final = (
     EventRecordType.BYTES_FREED,
     EventRecordType.DEBT,
 )
-_TOPIC: Final = "topic/"
 
 
 def stem_of(topic: Column) -> Column:
@@ -69,6 +68,5 @@ def other_rows(table: DataFrame, affected: DataFrame) -> DataFrame:
 
 
 def _topic() -> Column:
-    named = F.when(F.col("subject").startswith(_TOPIC), F.substr("subject", F.lit(len(_TOPIC) + 1)))
     freed = F.when(F.col("type") == EventRecordType.BYTES_FREED.value, F.col("said.topic"))
-    return F.coalesce(freed, named)
+    return F.coalesce(freed, topic_of_subject())

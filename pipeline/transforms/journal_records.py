@@ -47,7 +47,7 @@ def phase_records(events: DataFrame) -> DataFrame:
     return (
         events.where((F.col("type") == "deletion-phase") | is_refused_deletion())
         .select(
-            _topic().alias("topic"),
+            topic_of_subject().alias("topic"),
             _id_key(),
             F.col("time").alias("at"),
             "source",
@@ -86,7 +86,7 @@ def replica_records(events: DataFrame) -> DataFrame:
         events.where(moved | answered)
         .select("type", "time", "subject", "said", F.explode(by_brokers).alias("on"))
         .select(
-            _topic().alias("topic"),
+            topic_of_subject().alias("topic"),
             _id_key(),
             F.col("time").alias("at"),
             F.when(F.col("type") == "ack", by_result).when(F.col("said.machine") == "replica", by_state).alias("kind"),
@@ -128,7 +128,7 @@ def debt_records(events: DataFrame) -> DataFrame:
     return (
         events.where(F.col("type") == "debt")
         .select(
-            _topic().alias("topic"),
+            topic_of_subject().alias("topic"),
             _id_key(),
             F.col("said.broker").alias("broker"),
             F.coalesce(zxid, since_ms, F.lit(-1)).alias("znode"),
@@ -161,7 +161,7 @@ def trash_records(events: DataFrame) -> DataFrame:
     return (
         events.where(begins | is_trash_record())
         .select(
-            _topic().alias("topic"),
+            topic_of_subject().alias("topic"),
             _id_key(),
             F.col("time").alias("at"),
             "source",
@@ -252,7 +252,8 @@ def numbers_of_one_range(text: Column, otherwise: Column) -> Column:
     return F.when(is_one, F.sequence(low, F.greatest(low, high))).otherwise(otherwise)
 
 
-def _topic() -> Column:
+def topic_of_subject() -> Column:
+    """Return the topic of a subject like `topic/orders`."""
     subject = F.col("subject")
     return F.when(subject.startswith("topic/"), F.substring(subject, F.lit(7), F.length(subject)))
 
