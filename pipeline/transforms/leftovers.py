@@ -48,9 +48,7 @@ def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, direct
     topics = existing_topics(znodes)
     # Rows without a topic: only if all topics are known.
     of_none = (
-        _markers(znodes, topics),
-        _configurations(surveys, znodes, topics),
-        _reassignments(znodes, topics),
+        _named_topics(surveys, znodes, topics),
         _incomplete(surveys, znodes),
         _wrongly_cached(metadata, topics),
         _in_no_cache(surveys, znodes, metadata),
@@ -58,8 +56,7 @@ def leftovers(surveys: DataFrame, znodes: DataFrame, metadata: DataFrame, direct
         _misplaced(surveys, znodes, metadata, directories, topics),
     )
     knows_topics = _keep_surveys(surveys_that_read(surveys, paths.BROKER_TOPICS))
-    of_brokers = (_renamed_directories(directories), _owed_directories(directories))
-    found = (*of_brokers, union_of(of_none).transform(knows_topics))
+    found = (_renamed_or_owed(directories), union_of(of_none).transform(knows_topics))
     moving = surveys.select("survey_id", F.explode("in_motion").alias("topic"))
     days = surveys.select("survey_id", "taken_at", F.to_date("taken_at").alias("day"))
     return (
@@ -115,34 +112,26 @@ def _code(reason: Reason) -> Column:
 # --- ZooKeeper ----------------------------------------------------------------------------------------------------
 
 
-def _markers(znodes: DataFrame, topics: DataFrame) -> DataFrame:
-    is_pending = F.col("exists").isNotNull()
-    reason = F.when(is_pending, _code(Reason.MARKED_TOPIC)).otherwise(_code(Reason.MARKER_WITHOUT_TOPIC))
+def _named_topics(surveys: DataFrame, znodes: DataFrame, topics: DataFrame) -> DataFrame:
+    """Return markers, and settings and reassignments without a topic. Settings of topics in the trash are kept, and are
+    no rows; of an unseen trash none are known."""
+    sees_trash = surveys_that_read(surveys, paths.TRASH).withColumn("sees_trash", F.lit(True))
+    kind, exists = F.col("kind"), F.col("exists").isNotNull()
+    of_marker = F.when(exists, _code(Reason.MARKED_TOPIC)).otherwise(_code(Reason.MARKER_WITHOUT_TOPIC))
+    reason = (
+        F.when(kind == "marker", of_marker)
+        .when(~exists & (kind == "reassignment"), _code(Reason.REASSIGNMENT_WITHOUT_TOPIC))
+        .when(~exists & F.col("sees_trash"), _code(Reason.CONFIG_WITHOUT_TOPIC))
+    )
+    partition = F.when(kind == "reassignment", F.col("partition"))
     return (
-        of_kind(znodes, "marker")
-        .select(*TOPIC, "path")
+        of_kind(znodes, "marker", "config", "reassignment")
+        .select(*TOPIC, "kind", "path", "partition")
         .join(topics, [*TOPIC], "left")
-        .select(*_finding(Place.ZOOKEEPER, reason, F.col("path")))
-    )
-
-
-def _configurations(surveys: DataFrame, znodes: DataFrame, topics: DataFrame) -> DataFrame:
-    """Settings without a topic. Those of topics in the trash are kept, and are no rows; of an unseen trash none are
-    known."""
-    return (
-        of_kind(znodes, "config")
-        .transform(_keep_surveys(surveys_that_read(surveys, paths.TRASH)))
-        .join(topics, [*TOPIC], "left_anti")
-        .select(*_finding(Place.ZOOKEEPER, Reason.CONFIG_WITHOUT_TOPIC, F.col("path")))
-    )
-
-
-def _reassignments(znodes: DataFrame, topics: DataFrame) -> DataFrame:
-    what, partition = F.col("path"), F.col("partition")
-    return (
-        of_kind(znodes, "reassignment")
-        .join(topics, [*TOPIC], "left_anti")
-        .select(*_finding(Place.ZOOKEEPER, Reason.REASSIGNMENT_WITHOUT_TOPIC, what, partition=partition))
+        .join(F.broadcast(sees_trash), ["survey_id"], "left")
+        .withColumn("reason", reason)
+        .filter(F.col("reason").isNotNull())
+        .select(*_finding(Place.ZOOKEEPER, F.col("reason"), F.col("path"), partition=partition))
     )
 
 
@@ -241,17 +230,17 @@ def _on_disk(reason: Reason | Column, what: Column | None = None, detail: Column
     )
 
 
-def _renamed_directories(directories: DataFrame) -> DataFrame:
-    """Return directories that their broker has renamed: deleted or quarantined, of any topic."""
-    reason = F.when(F.col("kind") == "deleted", _code(Reason.NOT_RECLAIMED_YET)).otherwise(
-        _code(Reason.STRAY_DIRECTORY)
+def _renamed_or_owed(directories: DataFrame) -> DataFrame:
+    """Return directories of any topic that their broker has renamed, deleted or quarantined, and those that a debt of
+    their broker covers, which the survey has judged."""
+    kind = F.col("kind")
+    renamed = F.when(kind == "deleted", _code(Reason.NOT_RECLAIMED_YET)).when(
+        kind == "stray", _code(Reason.STRAY_DIRECTORY)
     )
-    return of_kind(directories, "deleted", "stray").select(*_on_disk(reason))
-
-
-def _owed_directories(directories: DataFrame) -> DataFrame:
-    """Return directories that a debt of their broker covers, which the survey has judged."""
-    return directories.filter("is_owed").select(*_on_disk(Reason.DIRECTORY_OWED))
+    owed = F.when(F.col("is_owed"), _code(Reason.DIRECTORY_OWED))
+    reasons = F.explode(F.array_compact(F.array(renamed, owed)))
+    some = directories.filter(kind.isin("deleted", "stray") | F.col("is_owed"))
+    return some.withColumn("reason", reasons).select(*_on_disk(F.col("reason")))
 
 
 def _moving_replicas(directories: DataFrame, topics: DataFrame) -> DataFrame:
