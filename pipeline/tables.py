@@ -62,6 +62,16 @@ LASTING_EVENTS: Final = Table(
     Layer.SILVER, "lasting_events", schemas.CONTROLLER_EVENTS, ("source", "id"), None, repeated=("said",)
 )
 """Records that bear on days after their own. They are few, so a run reads them and not all days."""
+LASTING_DELETIONS: Final = Table(Layer.SILVER, "lasting_deletions", schemas.DELETION_SPANS, _SPAN, None)
+"""Deletions that bear on days after their own."""
+TOPIC_IDS: Final = Table(
+    Layer.SILVER,
+    "topic_ids",
+    StructType([schemas.ZNODE_SNAPSHOT[name] for name in ("topic_id", "topic", "taken_at")]),
+    ("topic_id", "topic"),
+    None,
+)
+"""When a survey first saw that a topic has this id."""
 SURVEYS: Final = Table(Layer.BRONZE, "surveys", schemas.SURVEYS, ("survey_id",), _SURVEYED)
 ZNODE_SNAPSHOT: Final = Table(
     Layer.BRONZE,
@@ -133,7 +143,8 @@ CONTROLLER_TENURES: Final = Table(
 )
 VIOLATIONS: Final = Table(Layer.GOLD, "violations", schemas.VIOLATIONS, ("rule", "subject", "time", "detail"), "time")
 
-AUDITED: Final = (CONTROLLER_EVENTS, DELETION_SPANS, AGENT_INVENTORY, ZNODE_SNAPSHOT)
+AUDITED_OF_JOURNAL: Final = (CONTROLLER_EVENTS, DELETION_SPANS)
+AUDITED: Final = (*AUDITED_OF_JOURNAL, AGENT_INVENTORY, ZNODE_SNAPSHOT)
 """The tables that the audit of a day reads."""
 
 TABLES: Final[Mapping[str, Table]] = MappingProxyType(
@@ -146,6 +157,8 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(
             BROKER_METADATA,
             AGENT_INVENTORY,
             LASTING_EVENTS,
+            LASTING_DELETIONS,
+            TOPIC_IDS,
             DELETION_SPANS,
             REPLICA_DELETIONS,
             DEBTS,

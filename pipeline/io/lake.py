@@ -36,7 +36,6 @@ from lethe.pipeline.io.lake_state import PENDING, TEMPORARY_IDENTITY, LakeState,
 from lethe.pipeline.io.lake_state import LakeUnusable as LakeUnusable
 from lethe.pipeline.io.lock import LOCK, acquire_within, is_lock_text
 from lethe.pipeline.io.staging import Move, Staging, recover_all
-from lethe.pipeline.literals import day_values
 from lethe.pipeline.tables import Table
 from lethe.protocol.counting import listed
 from lethe.protocol.lake import IDENTITY, encode_identity, is_begun
@@ -46,7 +45,7 @@ ROWS_PER_FILE: Final = 4_000_000
 ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
 """A task reads whole row groups: a file of one would be read by one core."""
 SHOWN_NAMES: Final = 5
-_SOURCE_FILE: Final = "_source_file"
+SOURCE_FILE: Final = "_source_file"
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """Of a partition whose column is null."""
 EMPTY_PARTITION_FILE: Final = "_EMPTY"
@@ -119,19 +118,15 @@ class StagedRows:
         frame = self._spark.read.schema(schema).parquet(escape_glob(self._quarantined_path))
         return frame.select(*schema.names).withColumn(KEPT_COLUMN, F.lit(False))
 
-    def rows_by_day(self) -> dict[datetime.date, int]:
-        """Return the number of rows by day."""
-        return {row[DAY]: int(row["count"]) for row in self.read().groupBy(DAY).count().collect()}
-
     def rows_by_file(self) -> dict[tuple[str, datetime.date], int]:
         """Return the number of rows by `_source_file` and day."""
-        counted = self.read().groupBy(_SOURCE_FILE, DAY).count().collect()
-        return {(row[_SOURCE_FILE], row[DAY]): int(row["count"]) for row in counted}
+        counted = self.read().groupBy(SOURCE_FILE, DAY).count().collect()
+        return {(row[SOURCE_FILE], row[DAY]): int(row["count"]) for row in counted}
 
-    def quarantined_by_file(self) -> dict[str, int]:
-        """Return the number of rows with `kept` false by `_source_file`."""
-        counted = self.quarantined().groupBy(_SOURCE_FILE).count().collect()
-        return {row[_SOURCE_FILE]: int(row["count"]) for row in counted}
+    def quarantined_by(self, column: str) -> dict[str, int]:
+        """Return the number of rows with `kept` false by this column."""
+        counted = self.quarantined().groupBy(column).count().collect() if self.has_quarantined() else []
+        return {row[column]: int(row["count"]) for row in counted}
 
     def days(self) -> list[datetime.date]:
         """Return the days that have rows."""
@@ -180,9 +175,11 @@ class Lake(LakeState[FileSystem]):
         if not self.has(table):
             return empty(self._spark, table.schema)
         path = f"{self.root}/{table.path}"
-        frame = self._spark.read.schema(table.schema).option("basePath", path).parquet(escape_glob(path))
-        if days is not None:
-            frame = frame.where(F.col(DAY).isin(day_values(days)))
+        # By their names, because Spark lists all directories below those that it is given.
+        places = [path] if days is None else [f"{path}/{DAY}={day}" for day in self.days(table) if day in days]
+        if not places:
+            return empty(self._spark, table.schema)
+        frame = self._spark.read.schema(table.schema).option("basePath", path).parquet(*map(escape_glob, places))
         return frame.select(*table.schema.names)
 
     # --- writing --------------------------------------------------------------------------------------------------

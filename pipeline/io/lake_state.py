@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
 from lethe.pipeline.io.files import FileStatus
+from lethe.pipeline.io.local_files import LocalFiles
 from lethe.pipeline.tables import TABLES, Table
 from lethe.protocol.lake import IDENTITY, cluster_of
 
@@ -56,6 +57,8 @@ class LakeState(Generic[Files]):
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        # Through the JVM each name of a long listing is asked for by itself.
+        self._names: ReadableFiles = files if files.local_root is None else LocalFiles(str(files.local_root))
         self._cluster_id = self._read_identity()
 
     @property
@@ -75,25 +78,25 @@ class LakeState(Generic[Files]):
 
     def days(self, table: Table) -> list[datetime.date]:
         """Return the days that have a partition, which may be empty."""
-        return days_below(self._files, f"{self.root}/{table.path}")
+        return days_below(self._names, f"{self.root}/{table.path}")
 
     def last_written_ms(self, table: Table) -> dict[datetime.date, int]:
         """Return the time of the last file change of each of the table's days, in milliseconds; 0 for an object store,
         which has no such time."""
         return {
             day: item.modified_ms
-            for item in self._files.list_directory(f"{self.root}/{table.path}")
+            for item in self._names.list_directory(f"{self.root}/{table.path}")
             if (day := _day_of(item)) is not None
         }
 
     def count_files(self, table: Table, day: datetime.date) -> int:
         """Return the number of Parquet files of a day."""
-        found = self._files.list_directory(f"{self.root}/{table.path}/{_PARTITION}{day}")
+        found = self._names.list_directory(f"{self.root}/{table.path}/{_PARTITION}{day}")
         return sum(item.name.endswith(".parquet") for item in found)
 
     def has(self, table: Table) -> bool:
         """Return True if the table was written."""
-        return self._files.exists(f"{self.root}/{table.path}")
+        return self._names.exists(f"{self.root}/{table.path}")
 
     def written_tables(self) -> list[Table]:
         """Return the tables that were written."""
@@ -101,7 +104,7 @@ class LakeState(Generic[Files]):
 
     def pending_days(self) -> list[datetime.date]:
         """Return the days whose tables must still be recomputed."""
-        return [datetime.date.fromisoformat(item.name) for item in self._files.list_directory(f"{self.root}/{PENDING}")]
+        return [datetime.date.fromisoformat(item.name) for item in self._names.list_directory(f"{self.root}/{PENDING}")]
 
     def _read_identity(self) -> str | None:
         path, other = f"{self.root}/{IDENTITY}", f"{self.root}/{TEMPORARY_IDENTITY}"

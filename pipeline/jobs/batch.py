@@ -23,12 +23,12 @@ from lethe.pipeline.io.known_inputs import (
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.io.surveys import require_surveys
 from lethe.pipeline.jobs.ingest import JournalIngest, ingest_journal
-from lethe.pipeline.jobs.ingest_surveys import counts_of_known_surveys, ingest_surveys
+from lethe.pipeline.jobs.ingest_surveys import SurveyIngest, counts_of_known_surveys, ingest_surveys
 from lethe.pipeline.jobs.records import judge_anew
 from lethe.pipeline.jobs.refresh import refresh
-from lethe.pipeline.jobs.refresh_audit import refresh_audit, unaudited_days, verdict
+from lethe.pipeline.jobs.refresh_audit import audit_changes, verdict
 from lethe.pipeline.jobs.refresh_gold import apply_rule_changes
-from lethe.pipeline.jobs.report import DayRange, IngestCounts, OnStage, RunReport, SurveyRefusal
+from lethe.pipeline.jobs.report import Changes, DayRange, IngestCounts, OnStage, RunReport, SurveyRefusal
 from lethe.pipeline.jobs.rules import RuleChanges
 from lethe.pipeline.tables import CONTROLLER_EVENTS, SURVEYS
 
@@ -65,7 +65,7 @@ def run(
         judge_anew(lake, begin)
         ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
         rules = apply_rule_changes(lake, rule_changes, now)
-        noted = read_known(lake)
+        owed, noted = set(lake.pending_days()), read_known(lake)
         known = noted or KnownInputs()
         read = _InputsRead()
         is_whole = days == DayRange()
@@ -75,6 +75,7 @@ def run(
             read.add_journal(
                 ingest_journal(spark, lake, files, days, ingested_at=ingested_at, batch_id=batch_id, known=known.files)
             )
+        lined = set(lake.pending_days())
         if surveys:
             begin("reading surveys")
             key, fingerprint = survey_key(surveys), surveys_identity(surveys) if is_whole else None
@@ -82,18 +83,18 @@ def run(
                 read.add_known_surveys(known.surveys[key])
             else:
                 found = ingest_surveys(spark, lake, surveys, days, ingested_at=ingested_at, batch_id=batch_id)
-                read.add_surveys(key, fingerprint, *found)
-        changed = set(lake.pending_days())
-        if noted is None:
-            changed |= {*lake.days(CONTROLLER_EVENTS), *lake.days(SURVEYS)} if is_whole else read.days
-        made = refresh(lake, changed, now, begin, rules)
-        audited: set[datetime.date] = set()
-        if to_audit := {*made.days, *unaudited_days(lake)}:
-            begin("auditing")
-            audited.update(refresh_audit(lake, to_audit))
-        lake.remove_pending_days(changed)
+                read.add_surveys(key, fingerprint, found)
+        pending = set(lake.pending_days())
+        changes = Changes(lined, read.surveyed, F.col("_batch_id") == batch_id)
+        if owed or noted is None:
+            known_days = {*lake.days(CONTROLLER_EVENTS), *lake.days(SURVEYS)} if is_whole else read.days
+            every = pending | known_days if noted is None else pending
+            changes = Changes(every, every)
+        made = refresh(lake, changes, now, begin, rules)
+        audited = audit_changes(lake, made.of_journal, changes.surveyed, begin)
+        lake.remove_pending_days(pending)
         if is_whole or noted is not None:
-            write_known(lake.files, read.noted(known, now, is_at_rest=made.is_at_rest))
+            write_known(lake.files, read.noted(known, now, is_at_rest=made.gold.is_at_rest))
         of_run = {*read.days, *made.days}
         violations = verdict(lake, {*of_run, *audited})
     return RunReport(
@@ -101,7 +102,7 @@ def run(
         tuple(read.counts),
         tuple(read.refused),
         tuple(sorted(of_run)),
-        made.rows,
+        made.gold.rows,
         tuple(made.days),
         errors=violations.errors,
         warnings=violations.warnings,
@@ -119,27 +120,24 @@ class _InputsRead:
     files: dict[str, KnownFile] = field(default_factory=dict)
     surveys: dict[str, KnownSurveys | None] = field(default_factory=dict)
     """None: of these places not all surveys are ingested."""
+    surveyed: list[datetime.date] = field(default_factory=list)
+    """Days of new surveys."""
 
     def add_journal(self, found: JournalIngest) -> None:
         self.counts.append(found.counts)
         self.days.update(found.days)
         self.files |= found.known
 
-    def add_surveys(
-        self,
-        key: str,
-        fingerprint: str | None,
-        counts: list[IngestCounts],
-        refused: list[SurveyRefusal],
-        days: list[datetime.date],
-    ) -> None:
-        self.counts += counts
-        self.refused += refused
-        self.days.update(days)
+    def add_surveys(self, key: str, fingerprint: str | None, found: SurveyIngest) -> None:
+        self.counts += found.counts
+        self.refused += found.refused
+        self.days.update(found.days)
+        self.surveyed += found.new_days
         self.surveys[key] = None
-        if fingerprint is not None and not refused:
-            of_cluster = counts[0].new + counts[0].duplicate
-            self.surveys[key] = KnownSurveys(fingerprint, counts[0].read, of_cluster, tuple(map(str, days)))
+        if fingerprint is not None and not found.refused:
+            whole = found.counts[0]
+            known = KnownSurveys(fingerprint, whole.read, whole.new + whole.duplicate, tuple(map(str, found.days)))
+            self.surveys[key] = known
 
     def add_known_surveys(self, known: KnownSurveys) -> None:
         self.counts += counts_of_known_surveys(known)

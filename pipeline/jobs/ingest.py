@@ -24,7 +24,7 @@ from lethe.pipeline.io.files import to_uri
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.journal import COMPRESSED_ENDING, find_damaged_file, find_other_damaged, read_lines
 from lethe.pipeline.io.known_inputs import KnownFile, is_known
-from lethe.pipeline.io.lake import Lake, StagedRows
+from lethe.pipeline.io.lake import SOURCE_FILE, Lake, StagedRows
 from lethe.pipeline.io.local_files import file_identity
 from lethe.pipeline.jobs.records import stage_lines
 from lethe.pipeline.jobs.report import DayRange, IngestCounts
@@ -90,14 +90,15 @@ def ingest_journal(
     staged = _stage_around_damage(spark, stage, unread, damaged)
     had = lake.days(CONTROLLER_EVENTS)
     aside = bronze_events.quarantine_rows(staged.quarantined())
-    bad = staged.quarantined_by_file() if staged.has_quarantined() else {}
+    bad = staged.quarantined_by(SOURCE_FILE)
     if damaged:
         aside = aside.unionByName(_damaged_file_rows(spark, damaged))
         bad |= {to_uri(path): bad.get(to_uri(path), 0) + 1 for path in damaged}
     quarantined = sum(bad.values())
     replace_quarantined(lake, aside, quarantined, [*unread, *_names_before_compression(files)])
     by_file = staged.rows_by_file()
-    added = add_new_records(lake, staged, had, lambda kept: lake.add_pending_days(kept.days()), by_day=_by_day(by_file))
+    by_day = count_by_day(by_file)
+    added = add_new_records(lake, staged, had, by_day, lambda kept: lake.add_pending_days(kept.days()))
     now_known: dict[str, KnownFile] = read_before
     if had_late:
         _release_late(lake, days)
@@ -111,7 +112,7 @@ def ingest_journal(
         added.late,
         before.quarantined + quarantined,
     )
-    touched = sorted({*days_of(read_before.values(), days), *_by_day(by_file)})
+    touched = sorted({*days_of(read_before.values(), days), *by_day})
     return JournalIngest(counts, touched, now_known)
 
 
@@ -130,7 +131,8 @@ def counts_of_known_files(known: Collection[KnownFile], days: DayRange) -> Inges
     return IngestCounts(CONTROLLER_EVENTS.name, records + quarantined, 0, records, 0, quarantined)
 
 
-def _by_day(by_file: Mapping[tuple[str, datetime.date], int]) -> dict[datetime.date, int]:
+def count_by_day(by_file: Mapping[tuple[str, datetime.date], int]) -> dict[datetime.date, int]:
+    """Return the number of rows by day."""
     found: Counter[datetime.date] = Counter()
     for (_, day), count in by_file.items():
         found[day] += count
@@ -228,14 +230,12 @@ def add_new_records(
     lake: Lake,
     staged: StagedRows,
     had: Sequence[datetime.date],
-    add_to_change: Callable[[StagedRows], None] = lambda _: None,
-    *,
-    by_day: Mapping[datetime.date, int] | None = None,
+    by_day: Mapping[datetime.date, int],
+    add_to_change: Callable[[StagedRows], None],
 ) -> AddedCounts:
-    """Add the new rows among the staged ones. `had` are the days of bronze. `add_to_change` extends the same change.
-    `by_day`: the number of staged rows, where it is known."""
+    """Add the new rows among the staged ones, of which there are so many `by_day`. `had` are the days of bronze.
+    `add_to_change` extends the same change."""
     bronze = lake.read(CONTROLLER_EVENTS, staged.days())
-    by_day = staged.rows_by_day() if by_day is None else by_day
     new = Counter(by_day)
     doubled = _doubled_keys(staged.read(), bronze).persist()
     try:

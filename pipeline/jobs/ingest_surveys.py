@@ -17,11 +17,13 @@ survey that a crash left in some tables is continued. Surveys of older versions 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
@@ -38,7 +40,7 @@ from lethe.pipeline.schemas import STRING
 from lethe.pipeline.tables import Table
 from lethe.pipeline.transforms import bronze_surveys
 from lethe.pipeline.transforms.bronze_events import MAX_QUARANTINED_CHARACTERS
-from lethe.pipeline.transforms.contract import to_schema
+from lethe.pipeline.transforms.contract import to_schema, union_of
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue, time_from_text
 from lethe.protocol.survey_records import DIRECTORIES, FILES, METADATA, ROW_FILES, ZNODES, SurveyFile
@@ -66,11 +68,22 @@ _MANIFEST_SCHEMA: Final = StructType(
 """Types as in JSON: `taken_at` is a text."""
 
 
+class SurveyIngest(NamedTuple):
+    """What was read of kept surveys."""
+
+    counts: list[IngestCounts]
+    """Of the surveys, and of the rows of their files."""
+    refused: list[SurveyRefusal]
+    days: list[datetime.date]
+    """Of all these surveys that the lake has now."""
+    new_days: list[datetime.date]
+    """Of the new ones."""
+
+
 def ingest_surveys(
     spark: SparkSession, lake: Lake, places: Sequence[str], days: DayRange, *, ingested_at: Column, batch_id: str
-) -> tuple[list[IngestCounts], list[SurveyRefusal], list[datetime.date]]:
-    """Add the new surveys of these days. Return the counts of their rows, the refused surveys, and the days of all
-    surveys that the lake has now."""
+) -> SurveyIngest:
+    """Add the new surveys of these days."""
     found, unusable = find_surveys(spark, places)
     manifests = [f"{path}/{MANIFEST_NAME}" for path in (*(one.path for one in found), *(one.path for one in unusable))]
     found = [survey for survey in found if _day(survey) in days]
@@ -97,8 +110,8 @@ def ingest_surveys(
     counts = IngestCounts(
         tables.SURVEYS.name, len(found) + len(unusable), len(new), len(ours) - len(new), 0, len(refused)
     )
-    there = known | new.keys()
-    return [counts, *taken], refused, sorted({_day(survey) for survey in ours if survey.survey_id in there})
+    there = (survey for survey in ours if survey.survey_id in known | new.keys())
+    return SurveyIngest([counts, *taken], refused, _days(there), _days(new.values()))
 
 
 def counts_of_known_surveys(known: KnownSurveys) -> list[IngestCounts]:
@@ -122,37 +135,38 @@ def _ingest_rows(
     Only an ingested survey sets the lake's cluster; a refused one does not.
     """
     refused: list[SurveyRefusal] = []
-    tries: list[list[_StagedFile]] = []
+    aside = [_manifest_quarantine_rows(spark, ())]
+    looked_at: list[str] = []
+    wrong: Counter[str] = Counter()
     while True:
         cluster_id = lake.cluster_id or _earliest_cluster(whole)
         ours, strange = _split_by_cluster(whole, cluster_id)
         new, doubled = _one_per_id(ours)
         files = _stage_rows(spark, lake, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
-        tries.append(files)
+        looked_at += [_file_path(survey, file) for survey in new.values() for file in ROW_FILES]
+        aside += [each.aside for each in files if each.aside is not None]
+        wrong.update({each.file.name: each.wrong for each in files})
         unusable = {survey.path: changed[survey.path] for survey in whole if survey.path in changed}
         # What is wrong with single rows says more.
         unusable |= {path: why for each in reversed(files) for path, why in each.unusable.items()}
         if not unusable:
             break
         for each in files:
-            if each.staged is not None:
-                each.staged.discard()
+            each.staged.discard()
         refused += [SurveyRefusal(path, why) for path, why in unusable.items()]
         whole = [survey for survey in whole if survey.path not in unusable]
     if new and cluster_id is not None:
         lake.set_cluster_id(cluster_id)
-    lake.add_pending_days(sorted({_day(survey) for survey in new.values()}))
-    taken = []
-    for tried, each in zip(zip(*tries, strict=True), files, strict=True):
-        for one in tried:
-            if one.aside is not None and (one.wrong or one is tried[0]):
-                replace_quarantined(
-                    lake, one.aside, one.wrong, [_file_path(survey, one.file) for survey in one.surveys]
-                )
-        if each.staged is not None:
-            each.staged.commit()
-        wrong = sum(one.wrong for one in tried)
-        taken.append(IngestCounts(TABLE_OF_FILE[each.file.name].name, each.usable + wrong, each.usable, 0, 0, wrong))
+    lake.add_pending_days(_days(new.values()))
+    if looked_at:
+        replace_quarantined(lake, union_of(aside), wrong.total(), looked_at)
+    for each in files:
+        each.staged.commit()
+    usable = Counter({each.file.name: each.usable for each in files})
+    taken = [
+        IngestCounts(table.name, usable[name] + wrong[name], usable[name], 0, 0, wrong[name])
+        for name, table in TABLE_OF_FILE.items()
+    ]
     return taken, new, [*refused, *strange, *doubled]
 
 
@@ -230,13 +244,15 @@ def _verify_files(spark: SparkSession, surveys: Sequence[KeptSurvey]) -> tuple[d
 
 
 class _StagedFile(NamedTuple):
-    """The staged rows of one file of several surveys."""
+    """The rows of one file of several surveys."""
 
     file: SurveyFile
     surveys: list[KeptSurvey]
-    staged: StagedRows | None
-    aside: DataFrame | None
-    unusable: dict[str, str]
+    parsed: DataFrame
+    staged: StagedRows
+    aside: DataFrame | None = None
+    """Lines to quarantine."""
+    unusable: Mapping[str, str] = MappingProxyType({})
     """Why surveys cannot be used, by path."""
     usable: int = 0
     wrong: int = 0
@@ -245,42 +261,47 @@ class _StagedFile(NamedTuple):
 def _stage_rows(
     spark: SparkSession, lake: Lake, new: Sequence[KeptSurvey], *, ingested_at: Column, batch_id: str
 ) -> list[_StagedFile]:
-    """Stage the surveys' rows, file by file."""
-    return [_stage_file(spark, lake, new, file, ingested_at=ingested_at, batch_id=batch_id) for file in ROW_FILES]
+    """Stage the surveys' rows, file by file, and look at those of all files at once."""
+    read = []
+    for file in ROW_FILES:
+        table = TABLE_OF_FILE[file.name]
+        had = _ingested_ids(lake, table, new)
+        if to_do := [survey for survey in new if survey.survey_id not in had and survey.row_count(file)]:
+            parsed = bronze_surveys.parse(read_rows(spark, to_do, file), file, table.schema)
+            rows = bronze_surveys.rows(parsed, file, table.schema, ingested_at=ingested_at, batch_id=batch_id)
+            read.append(_StagedFile(file, to_do, parsed, lake.stage(table, rows)))
+    looks = [_look_at(TABLE_OF_FILE[one.file.name], one.staged.read()) for one in read]
+    seen = {row["_source_file"]: row for row in union_of(looks).collect()} if looks else {}
+    return [_judged(one, seen) for one in read]
 
 
-def _stage_file(
-    spark: SparkSession, lake: Lake, new: Sequence[KeptSurvey], file: SurveyFile, *, ingested_at: Column, batch_id: str
-) -> _StagedFile:
-    table = TABLE_OF_FILE[file.name]
-    had = _ingested_ids(lake, table, new)
-    to_do = [survey for survey in new if survey.survey_id not in had and survey.row_count(file)]
-    if not to_do:
-        return _StagedFile(file, to_do, None, None, {})
-    parsed = bronze_surveys.parse(read_rows(spark, to_do, file), file, table.schema)
-    rows = bronze_surveys.rows(parsed, file, table.schema, ingested_at=ingested_at, batch_id=batch_id)
-    staged = lake.stage(table, rows)
-    taken_ms = F.unix_millis("taken_at")
-    seen = {
-        row["_source_file"]: row
-        for row in staged.read()
-        .groupBy("_source_file")
-        .agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.array_sort(F.array_distinct(F.array(F.min("survey_id"), F.max("survey_id")))).alias("surveys"),
-            F.array_sort(F.array_distinct(F.array(F.min(taken_ms), F.max(taken_ms)))).alias("times"),
-        )
-        .collect()
-    }
-    usable = sum(row["rows"] for row in seen.values())
+def _look_at(table: Table, staged: DataFrame) -> DataFrame:
+    """Return _source_file, rows, most (rows of one key), surveys, times (of surveys): a row for each file."""
+    named = ("survey_id", F.unix_millis("taken_at").alias("taken_ms"))
     # Two keys may have one hash; then no line is found that has another one's key.
-    hashes = staged.read().groupBy(F.xxhash64("_source_file", *table.key)).count()
-    is_double = bool(hashes.where("count > 1").limit(1).collect())
-    aside = bronze_surveys.quarantine_rows(bronze_surveys.mark_duplicates(parsed, table.key) if is_double else parsed)
+    by_key = staged.groupBy("_source_file", F.xxhash64(*table.key).alias("hash"), *named).count()
+    return by_key.groupBy("_source_file").agg(
+        F.sum("count").alias("rows"),
+        F.max("count").alias("most"),
+        F.sort_array(F.collect_set("survey_id")).alias("surveys"),
+        F.sort_array(F.collect_set("taken_ms")).alias("times"),
+    )
+
+
+def _judged(read: _StagedFile, rows: Mapping[str, Row]) -> _StagedFile:
+    """Return it with what is wrong, by the rows of `_look_at`."""
+    file, to_do, parsed = read.file, read.surveys, read.parsed
+    seen = {path: rows[path] for survey in to_do if (path := to_uri(_file_path(survey, file))) in rows}
+    usable = sum(row["rows"] for row in seen.values())
+    is_double = any(row["most"] > 1 for row in seen.values())
+    aside: DataFrame | None = None
+    wrong: dict[str, tuple[int, str]] = {}
     # All lines of these files have been counted: where as many are rows, none has to be looked for.
-    is_whole = usable == sum(survey.row_count(file) for survey in to_do) and not is_double
-    found = [] if is_whole else aside.groupBy("_source_file").agg(F.sum("copies"), F.min("detail")).collect()
-    wrong = {row[0]: (int(row[1]), row[2]) for row in found}
+    if is_double or usable != sum(survey.row_count(file) for survey in to_do):
+        key = TABLE_OF_FILE[file.name].key
+        aside = bronze_surveys.quarantine_rows(bronze_surveys.mark_duplicates(parsed, key) if is_double else parsed)
+        found = aside.groupBy("_source_file").agg(F.sum("copies"), F.min("detail")).collect()
+        wrong = {row[0]: (int(row[1]), row[2]) for row in found}
     unusable = {}
     for survey in to_do:
         path = to_uri(_file_path(survey, file))
@@ -294,7 +315,8 @@ def _stage_file(
             )
         elif row is not None and (row["surveys"], row["times"]) != ([survey.survey_id], [taken_at]):
             unusable[survey.path] = _unusable_rows_text("rows", file, "they are of another survey")
-    return _StagedFile(file, to_do, staged, aside, unusable, usable, sum(many for many, _ in wrong.values()))
+    wrong_rows = sum(many for many, _ in wrong.values())
+    return read._replace(aside=aside, unusable=unusable, usable=usable, wrong=wrong_rows)
 
 
 def _unusable_rows_text(which: str, file: SurveyFile, detail: str | None) -> str:
@@ -349,6 +371,10 @@ def _manifest_quarantine_rows(spark: SparkSession, unusable: Sequence[RefusedSur
         "detail",
         F.lit(1).cast("long").alias("copies"),
     )
+
+
+def _days(surveys: Iterable[KeptSurvey]) -> list[datetime.date]:
+    return sorted({_day(survey) for survey in surveys})
 
 
 def _day(survey: KeptSurvey) -> datetime.date:

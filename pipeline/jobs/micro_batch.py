@@ -25,14 +25,14 @@ from lethe.pipeline.io.known_inputs import forget
 from lethe.pipeline.io.lake import Lake, LakeUnusable, StagedRows
 from lethe.pipeline.io.stream_commits import StreamCommitLog
 from lethe.pipeline.io.tailing import survey_fingerprint
-from lethe.pipeline.jobs.ingest import add_new_records
-from lethe.pipeline.jobs.ingest_surveys import ingest_surveys
+from lethe.pipeline.jobs.ingest import add_new_records, count_by_day
+from lethe.pipeline.jobs.ingest_surveys import SurveyIngest, ingest_surveys
 from lethe.pipeline.jobs.records import judge_anew, stage_lines
 from lethe.pipeline.jobs.refresh import refresh
-from lethe.pipeline.jobs.refresh_gold import apply_rule_changes, refresh_stuck
-from lethe.pipeline.jobs.report import DayRange, RefreshScope
+from lethe.pipeline.jobs.refresh_gold import apply_rule_changes, read_newest_surveys, refresh_stuck
+from lethe.pipeline.jobs.report import Changes, DayRange
 from lethe.pipeline.jobs.rules import RuleChanges
-from lethe.pipeline.tables import CONTROLLER_EVENTS, QUARANTINE, SURVEYS
+from lethe.pipeline.tables import CONTROLLER_EVENTS, QUARANTINE
 from lethe.pipeline.transforms import bronze_events
 from lethe.pipeline.transforms.contract import MIN_INSTANT_MS
 from lethe.pipeline.transforms.lasting import is_lasting
@@ -107,18 +107,27 @@ class MicroBatchRunner:
             counts = LineCounts()
             if not commits.is_committed(batch):
                 counts = self._ingest(lines, commits.commit_path(batch), watermark, ingested_at, name)
-            surveys, refused = self._ingest_surveys(ingested_at, name)
-            days = self._refresh(bool(owed_before), counts, surveys, now, name, rules)
+            lined = self.lake.pending_days() if counts.new else []
+            surveys = self._ingest_surveys(ingested_at, name)
+            changes = Changes(
+                lined,
+                surveys.new_days,
+                F.col("_batch_id") == name,
+                lasting=bool(counts.lasting),
+                is_later=False,
+            )
+            days = self._refresh(None if owed_before else changes, now, rules)
             commits.remove_before(batch)
             self._compact(days)
-        return BatchResult(batch, counts, surveys, refused, watermark, days)
+        new, refused = (surveys.counts[0].new if surveys.counts else 0), len(surveys.refused)
+        return BatchResult(batch, counts, new, refused, watermark, days)
 
     def refresh_time_dependent(self) -> None:
         """Recompute what changes without new lines: a dead controller writes none, and its deletions become stuck.
         Raises as `run`."""
         with self.lake.writer(f"stream-{self.stream_id[:8]}-time"):
             now = self.now()
-            refresh_stuck(self.lake, now, self._rules(now))
+            refresh_stuck(self.lake, read_newest_surveys(self.lake, now), now, self._rules(now))
 
     def _rules(self, now: datetime.datetime) -> LakeRules:
         rules = apply_rule_changes(self.lake, self.rule_changes, now)
@@ -142,7 +151,7 @@ class MicroBatchRunner:
             watermark=None if watermark is None else F.lit(watermark.isoformat()).cast("timestamp"),
         )
         lake.add_pending_days(staged.days())
-        aside = _count_by_type(staged.quarantined()) if staged.has_quarantined() else {}
+        aside = staged.quarantined_by("type")
         if aside:
             # A run counts a file's quarantined lines anew when it reads the file.
             forget(lake, files=True)
@@ -154,43 +163,29 @@ class MicroBatchRunner:
                 kept.also_replace(QUARANTINE, bronze_events.add_quarantine_rows(lake.read(QUARANTINE), more))
             kept.also_create_file(note)
 
-        facts, new, _ = add_new_records(lake, staged, lake.days(CONTROLLER_EVENTS), together)
+        by_day = count_by_day(staged.rows_by_file())
+        facts, new, _ = add_new_records(lake, staged, lake.days(CONTROLLER_EVENTS), by_day, together)
         late, lost = aside.pop(bronze_events.LATE, 0), aside.pop(bronze_events.LOST, 0)
         bad = sum(aside.values())
         return LineCounts(facts + late + bad, new, facts - new, late, bad, lost, lasting)
 
-    def _ingest_surveys(self, ingested_at: Column, name: str) -> tuple[int, int]:
-        """Return the numbers of new and refused surveys; read nothing if the listing is unchanged."""
+    def _ingest_surveys(self, ingested_at: Column, name: str) -> SurveyIngest:
+        """Read nothing if the listing is unchanged."""
         state = survey_fingerprint(self.surveys)
         if not self.surveys or state == self._surveyed:
-            return 0, 0
-        taken, refused, _ = ingest_surveys(
-            self.spark, self.lake, self.surveys, DayRange(), ingested_at=ingested_at, batch_id=name
-        )
+            return SurveyIngest([], [], [], [])
+        found = ingest_surveys(self.spark, self.lake, self.surveys, DayRange(), ingested_at=ingested_at, batch_id=name)
         self._surveyed = state
-        return taken[0].new, len(refused)
+        return found
 
-    def _refresh(
-        self,
-        was_interrupted: bool,
-        counts: LineCounts,
-        surveys: int,
-        now: datetime.datetime,
-        name: str,
-        rules: LakeRules,
-    ) -> list[datetime.date]:
-        lake = self.lake
-        owed = lake.pending_days()
+    def _refresh(self, changes: Changes | None, now: datetime.datetime, rules: LakeRules) -> list[datetime.date]:
+        """Recompute tables; without `changes`, those of the pending days. Return the days that were recomputed."""
+        owed = self.lake.pending_days()
         days: list[datetime.date] = []
-        if was_interrupted:
-            days = refresh(lake, owed, now, _ignore_stage, rules).days
-        elif counts.new or surveys:
-            forget(lake, files=False)
-            of_batch = F.col("_batch_id") == name
-            surveyed = lake.read(SURVEYS, owed).where(of_batch).select("day").distinct().collect() if surveys else []
-            only = RefreshScope(of_batch, [row["day"] for row in surveyed], bool(counts.lasting))
-            days = refresh(lake, owed, now, _ignore_stage, rules, only).days
-        lake.remove_pending_days(owed)
+        if changes is None or changes.lined or changes.surveyed:
+            forget(self.lake, files=False)
+            days = refresh(self.lake, changes or Changes(owed, owed), now, _ignore_stage, rules).days
+        self.lake.remove_pending_days(owed)
         return days
 
     def _compact(self, days: list[datetime.date]) -> None:
@@ -198,11 +193,6 @@ class MicroBatchRunner:
         for day in days:
             if self.lake.count_files(CONTROLLER_EVENTS, day) > self.max_files_per_day:
                 self.lake.replace_partitions(CONTROLLER_EVENTS, self.lake.read(CONTROLLER_EVENTS, [day]), [day])
-
-
-def _count_by_type(staged: DataFrame) -> dict[str, int]:
-    """Return the number of rows by type."""
-    return {row["type"]: int(row["count"]) for row in staged.groupBy("type").count().collect()}
 
 
 def newest_line_time(lake: Lake) -> datetime.datetime | None:

@@ -25,9 +25,15 @@ from pyspark.sql import functions as F
 
 from lethe.pipeline import tables
 from lethe.pipeline.io.lake import DAY, Lake, StagedRows
-from lethe.pipeline.jobs.refresh_gold import refresh_gold
-from lethe.pipeline.jobs.report import OnStage, RefreshScope
-from lethe.pipeline.literals import day_value, day_values
+from lethe.pipeline.jobs.refresh_gold import GoldResult, refresh_gold
+from lethe.pipeline.jobs.refresh_lasting import (
+    read_lasting_deletions,
+    refresh_lasting,
+    refresh_lasting_deletions,
+    refresh_topic_ids,
+)
+from lethe.pipeline.jobs.report import Changes, OnStage
+from lethe.pipeline.literals import day_value
 from lethe.pipeline.tables import Table
 from lethe.pipeline.transforms.affected import (
     STEM,
@@ -39,7 +45,6 @@ from lethe.pipeline.transforms.affected import (
 )
 from lethe.pipeline.transforms.debts import debts
 from lethe.pipeline.transforms.directories import directories
-from lethe.pipeline.transforms.lasting import is_lasting
 from lethe.pipeline.transforms.leftover_by_broker import leftover_by_broker
 from lethe.pipeline.transforms.leftovers import leftovers
 from lethe.pipeline.transforms.owed import owed_by_broker
@@ -53,52 +58,28 @@ from lethe.protocol.lake_rules import LakeRules
 
 SIZES_BEFORE: Final = datetime.timedelta(days=7)
 """How old a survey may be, when the first debt is written, to tell how large the replicas are."""
-_MADE: Final = (tables.DELETION_SPANS, tables.REPLICA_DELETIONS, tables.DEBTS, tables.TRASH)
-
-
-class Also(NamedTuple):
-    """Whether there are new lines about debts, and about the trash."""
-
-    debts: bool
-    trash: bool
+_MADE: Final = (tables.DELETION_SPANS, tables.DEBTS, tables.TRASH)
 
 
 class RefreshResult(NamedTuple):
-    """The days whose tables were recomputed, and the row counts of tables without days, by name. `is_at_rest` as in
-    `StuckResult`."""
+    """The days whose tables were recomputed."""
 
     days: list[datetime.date]
-    rows: dict[str, int]
-    is_at_rest: bool
+    of_journal: list[datetime.date]
+    """Those whose tables of the journal were."""
+    gold: GoldResult
 
 
-def refresh(
-    lake: Lake,
-    days: Collection[datetime.date],
-    now: datetime.datetime,
-    stage: OnStage,
-    rules: LakeRules,
-    only: RefreshScope | None = None,
-) -> RefreshResult:
-    """Recompute the tables for the journal's lines and surveys of these days, or for `only` some of them. Inside
-    `lake.writer`."""
-    only = only or RefreshScope()
-    surveyed = days if only.surveyed is None else only.surveyed
-    written = set(days)
-    if days:
-        if only.lasting:
-            refresh_lasting(lake, days)
-        written |= refresh_deletions(lake, sorted(days), stage, only.lines)
-        refresh_surveys(lake, sorted(surveyed), stage)
-    gold = refresh_gold(lake, sorted(days), sorted(written), now, stage, rules, only)
-    return RefreshResult(sorted(written), gold.rows, gold.is_at_rest)
-
-
-def refresh_lasting(lake: Lake, days: Collection[datetime.date]) -> None:
-    """Copy the records of these days that bear on later ones."""
-    others = lake.read(tables.LASTING_EVENTS).where(~F.col(DAY).isin(day_values(days)))
-    found = lake.read(tables.CONTROLLER_EVENTS, days).where(is_lasting())
-    lake.replace_table(tables.LASTING_EVENTS, others.unionByName(found))
+def refresh(lake: Lake, changes: Changes, now: datetime.datetime, stage: OnStage, rules: LakeRules) -> RefreshResult:
+    """Recompute the tables that depend on these changes. Inside `lake.writer`."""
+    written = set(changes.lined)
+    if changes.lined:
+        if changes.lasting:
+            refresh_lasting(lake, changes.lined)
+        written |= refresh_deletions(lake, sorted(changes.lined), stage, changes.lines)
+    refresh_surveys(lake, changes.surveyed, stage)
+    gold = refresh_gold(lake, changes, sorted(written), now, stage, rules)
+    return RefreshResult(sorted({*written, *changes.surveyed}), sorted(written), gold)
 
 
 # --- deletions ----------------------------------------------------------------------------------------------------
@@ -114,15 +95,22 @@ def refresh_deletions(
     said = affected_subjects(events if changed is None else events.where(changed)).persist()
     topics = said.where("broker is null").select(STEM)
     try:
-        few = said.where("broker is not null or is_debt or is_trash").select("broker", "is_debt", "is_trash").distinct()
-        told = few.collect()
+        has_topic = F.col(STEM).isNotNull().alias("has_topic")
+        told = said.select("broker", "is_debt", "is_trash", has_topic).distinct().collect()
         brokers = [row["broker"] for row in told if row["broker"] is not None]
-        also = Also(any(row["is_debt"] for row in told), any(row["is_trash"] for row in told))
+        is_any, is_debt, is_trash = (any(row[name] for row in told) for name in ("has_topic", "is_debt", "is_trash"))
         if brokers and (waiting := _topics_with_changed_waits(lake, brokers)) is not None:
             topics = topics.unionByName(topic_stems(waiting)).distinct().persist()
             # As a whole: it is computed from a table that is about to be replaced.
-            topics.count()
-        return _recompute_deletions(lake, days, topics, also, stage) if topics.limit(1).count() else set()
+            is_any = topics.count() > 0
+        if not is_any:
+            return set()
+        # Replicas have the days of their spans, unless a run died between the two tables.
+        searched = [*_MADE, tables.REPLICA_DELETIONS] if changed is None else _MADE
+        had = _days_with_rows(lake, searched, topics)
+        had |= {tables.DEBTS: had.get(tables.DEBTS, set())} if is_debt else {}
+        had |= {tables.TRASH: had.get(tables.TRASH, set())} if is_trash else {}
+        return _recompute_deletions(lake, days, topics, had, stage)
     finally:
         topics.unpersist()
         said.unpersist()
@@ -131,27 +119,29 @@ def refresh_deletions(
 def _topics_with_changed_waits(lake: Lake, brokers: Collection[int]) -> DataFrame | None:
     """Topics whose table has another reason for a wait for these brokers than the journal has now; None if none ever
     waited."""
-    spans = lake.read(tables.DELETION_SPANS)
-    waits = spans.where(F.exists("waited_for", lambda wait: wait["broker"].isin(*brokers)))
+    waits = read_lasting_deletions(lake).where(F.exists("waited_for", lambda wait: wait["broker"].isin(*brokers)))
     if not waits.limit(1).count():
         return None
     return changed_reasons(waits, lake.read(tables.LASTING_EVENTS), brokers)
 
 
 def _recompute_deletions(
-    lake: Lake, days: Sequence[datetime.date], affected: DataFrame, also: Also, stage: OnStage
+    lake: Lake,
+    days: Sequence[datetime.date],
+    affected: DataFrame,
+    had: dict[Table, set[datetime.date]],
+    stage: OnStage,
 ) -> set[datetime.date]:
-    had = _days_with_rows(lake, affected)
     known = {day for days in had.values() for day in days}
     events = _history(lake, min(known | set(days)), affected)
     heads = span_heads(events).persist()
     try:
         made: dict[Table, StagedRows] = {}
         # Most clusters have neither.
-        if also.debts or tables.DEBTS.name in had:
+        if tables.DEBTS in had:
             stage("making debts")
             made[tables.DEBTS] = lake.stage(tables.DEBTS, debts(events, heads))
-        if also.trash or tables.TRASH.name in had:
+        if tables.TRASH in had:
             stage("making trash")
             made[tables.TRASH] = lake.stage(tables.TRASH, trash_stays(events))
         stage("making replica_deletions")
@@ -163,9 +153,8 @@ def _recompute_deletions(
         made[tables.DELETION_SPANS] = lake.stage(
             tables.DELETION_SPANS, deletion_spans(events, heads, replicas.read(), owed)
         )
-        written = [
-            _replace_rows(lake, table, rows, affected, had.get(table.name, set())) for table, rows in made.items()
-        ]
+        refresh_lasting_deletions(lake, made[tables.DELETION_SPANS].read(), affected)
+        written = [_replace_rows(lake, table, rows, affected, had.get(table, set())) for table, rows in made.items()]
         if tables.DEBTS in made:
             refresh_owed(lake)
         return set().union(*written)
@@ -173,17 +162,20 @@ def _recompute_deletions(
         heads.unpersist()
 
 
-def _days_with_rows(lake: Lake, affected: DataFrame) -> dict[str, set[datetime.date]]:
-    """The days for which the tables have rows of these topics, by table."""
+def _days_with_rows(lake: Lake, searched: Sequence[Table], affected: DataFrame) -> dict[Table, set[datetime.date]]:
+    """The days for which the tables have rows of these topics, by table; those of spans for replicas too."""
     whole = [
-        lake.read(table).select("topic", "day", F.lit(table.name).alias("table")) for table in _MADE if lake.has(table)
+        lake.read(table).select("topic", "day", F.lit(table.name).alias("table"))
+        for table in searched
+        if lake.has(table)
     ]
-    found: dict[str, set[datetime.date]] = {}
+    found: dict[Table, set[datetime.date]] = {}
     if whole:
         rows = rows_about(reduce(DataFrame.union, whole), affected).select("table", "day").distinct()
         for row in rows.collect():
-            found.setdefault(row["table"], set()).add(row["day"])
-    return found
+            found.setdefault(tables.TABLES[row["table"]], set()).add(row["day"])
+    of_spans = found.get(tables.DELETION_SPANS, set())
+    return found | {tables.REPLICA_DELETIONS: of_spans | found.get(tables.REPLICA_DELETIONS, set())}
 
 
 def _history(lake: Lake, first: datetime.date, affected: DataFrame) -> DataFrame:
@@ -220,12 +212,13 @@ def _replace_rows(
 # --- surveys ------------------------------------------------------------------------------------------------------
 
 
-def refresh_surveys(lake: Lake, days: Sequence[datetime.date], stage: OnStage) -> None:
+def refresh_surveys(lake: Lake, days: Collection[datetime.date], stage: OnStage) -> None:
     """Recompute the rows of the surveys of these days."""
     surveyed = sorted(set(days) & set(lake.days(tables.SURVEYS)))
     if not surveyed:
         return
     stage("making directories and leftovers")
+    refresh_topic_ids(lake, surveyed)
     lake.replace_partitions(tables.DIRECTORIES, directories(lake.read(tables.AGENT_INVENTORY, surveyed)), surveyed)
     found = leftovers(
         lake.read(tables.SURVEYS, surveyed),

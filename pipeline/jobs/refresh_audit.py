@@ -8,6 +8,8 @@ it, which may be long after the line; elections and gaps say something of all th
 therefore includes the days on which deletions that were marked on it ended or were missed, and later days with a
 finding that needs more than one line.
 
+Surveys are read by few rules. Where no line is new, these alone are applied, and what others have found stays.
+
 A day without findings keeps its partition of the table, which distinguishes it from an unaudited day. A day needs an
 audit if a table that the rules read was written after its findings: the stream writes such tables and audits nothing.
 """
@@ -19,46 +21,69 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lethe.pipeline import tables
 from lethe.pipeline.io.lake import DAY, Lake
 from lethe.pipeline.io.lake_state import LakeState
-from lethe.pipeline.literals import day_value, day_values
+from lethe.pipeline.jobs.refresh_lasting import read_topic_ids
+from lethe.pipeline.jobs.report import OnStage
+from lethe.pipeline.literals import day_values
 from lethe.pipeline.outcomes import OPEN
-from lethe.pipeline.quality.deletions import lacks_acks
 from lethe.pipeline.quality.evidence import Evidence, skew
-from lethe.pipeline.quality.rules import RULES, AuditResult, audit, count_violations, shared_frames
+from lethe.pipeline.quality.rules import (
+    OF_SURVEYS,
+    RULES,
+    AuditResult,
+    Rule,
+    audit,
+    count_violations,
+    shared_frames,
+)
+from lethe.pipeline.tables import Table
 from lethe.pipeline.transforms.lasting import READ_BY_AUDITS, is_of_types, is_unhosted
 
 _DAY: Final = datetime.timedelta(days=1)
-_OF_SEVERAL_LINES: Final = tuple(rule.name for rule in RULES if not rule.on_lines)
 
 
-def refresh_audit(lake: Lake, days: Collection[datetime.date]) -> list[datetime.date]:
-    """Recompute the violations of these days and of dependent days. Return all of them. Inside `lake.writer`."""
+def audit_changes(
+    lake: Lake, of_journal: Collection[datetime.date], surveyed: Collection[datetime.date], stage: OnStage
+) -> list[datetime.date]:
+    """Audit the days that these lines and surveys are about, and those that were written to since their last audit.
+    Where surveys alone are new, apply the rules on surveys. Return the audited days. Inside `lake.writer`."""
+    of_lines = {*of_journal, *unaudited_days(lake, tables.AUDITED_OF_JOURNAL)}
+    days = {*of_lines, *surveyed, *unaudited_days(lake)}
     if not days:
         return []
+    stage("auditing")
+    is_whole = of_lines or not days.issubset(lake.days(tables.VIOLATIONS))
+    return refresh_audit(lake, days, RULES if is_whole else OF_SURVEYS)
+
+
+def refresh_audit(lake: Lake, days: Collection[datetime.date], rules: Sequence[Rule] = RULES) -> list[datetime.date]:
+    """Recompute the violations of these rules on these days and on dependent days. Return all of them. Inside
+    `lake.writer`."""
     had = lake.days(tables.CONTROLLER_EVENTS)
     all_days = {*had, *lake.days(tables.AGENT_INVENTORY)}
-    days = {*days, *dependent_days(lake, days)}
+    days = {*days, *dependent_days(lake, days, rules)}
     concerned = sorted({*days, *(day for day in all_days if day > datetime.date.min and day - _DAY in days)})
     near = sorted({*concerned, *(day - _DAY for day in concerned if day > datetime.date.min)})
-    spans = lake.read(tables.DELETION_SPANS)
     far = [day for day in had if day not in near]
+    is_far = F.col(DAY).isin(day_values(far)) & (is_of_types(READ_BY_AUDITS) | is_unhosted())
     evidence = Evidence(
         lake.read(tables.CONTROLLER_EVENTS, near),
-        spans,
+        lake.read(tables.DELETION_SPANS),
         lake.read(tables.AGENT_INVENTORY, near),
-        lake.read(tables.ZNODE_SNAPSHOT),
+        read_topic_ids(lake),
         lake.read(tables.DEBTS),
-        _distant_records(lake, far, spans.where(F.to_date("done_at").isin(day_values(concerned)))) if far else None,
+        lake.read(tables.LASTING_EVENTS).where(is_far) if far else None,
         _unread_days(had),
     )
+    others = lake.read(tables.VIOLATIONS, concerned).where(~F.col("rule").isin(*(rule.name for rule in rules)))
     with shared_frames(evidence) as shared:
-        found = audit(evidence, shared).where(F.col("day").isin(day_values(concerned)))
-        lake.replace_partitions(tables.VIOLATIONS, found, concerned, keep_empty=True)
+        found = audit(evidence, shared, rules).where(F.col("day").isin(day_values(concerned)))
+        made = found if rules is RULES else found.unionByName(others)
+        lake.replace_partitions(tables.VIOLATIONS, made, concerned, keep_empty=True)
     return concerned
 
 
@@ -72,15 +97,16 @@ def with_next_days(days: Collection[datetime.date]) -> list[datetime.date]:
     return sorted({*days, *(day + _DAY for day in days if day < datetime.date.max)})
 
 
-def dependent_days(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]:
-    """Days whose findings may have changed with the lines of these days, or with the deletions that were marked on
-    them; without neighbouring days."""
+def dependent_days(lake: Lake, days: Collection[datetime.date], rules: Sequence[Rule] = RULES) -> set[datetime.date]:
+    """Days whose findings by these rules may have changed with the lines and surveys of these days, or with the
+    deletions that were marked on them; without neighbouring days."""
     later = [day for day in lake.days(tables.VIOLATIONS) if day > min(days) and day not in days]
     found: set[datetime.date] = set()
     if later:
-        rows = lake.read(tables.VIOLATIONS, later).where(F.col("rule").isin(*_OF_SEVERAL_LINES))
+        of_several_lines = (rule.name for rule in rules if not rule.on_lines)
+        rows = lake.read(tables.VIOLATIONS, later).where(F.col("rule").isin(*of_several_lines))
         found |= {row[DAY] for row in rows.select(DAY).distinct().collect()}
-    if lake.days(tables.DELETION_SPANS):
+    if rules is RULES and lake.days(tables.DELETION_SPANS):
         # A damaged line may have any day.
         found |= _end_days(lake, days) & {*lake.days(tables.CONTROLLER_EVENTS), *later}
     return found
@@ -105,26 +131,15 @@ def _end_days(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]
     return {row["day"] for row in every.distinct().collect() if row["day"] is not None}
 
 
-def unaudited_days(lake: LakeState[Any]) -> set[datetime.date]:
-    """The days that were written to after they were audited, or were never audited."""
+def unaudited_days(lake: LakeState[Any], written: Collection[Table] = tables.AUDITED) -> set[datetime.date]:
+    """The days of these tables that were written to after they were audited, or were never audited."""
     audited = lake.last_written_ms(tables.VIOLATIONS)
     return {
         day
-        for table in tables.AUDITED
+        for table in written
         for day, written_ms in lake.last_written_ms(table).items()
         if day not in audited or written_ms > audited[day]
     }
-
-
-def _distant_records(lake: Lake, days: Sequence[datetime.date], spans: DataFrame) -> DataFrame:
-    """Evidence.distant_records: these days' records, for an audit that looks at these spans."""
-    # Replicas that no broker holds are recorded on any day of a deletion; few deletions have some.
-    lacking = spans.where(lacks_acks()).agg(F.to_date(F.min("started_at")), F.to_date(F.max("done_at"))).collect()[0]
-    records = lake.read(tables.LASTING_EVENTS).where(F.col(DAY).isin(day_values(days)))
-    if lacking[0] is None:
-        return records.where(is_of_types(READ_BY_AUDITS))
-    in_time = F.col(DAY).between(day_value(lacking[0]), day_value(lacking[1]))
-    return records.where(is_of_types(READ_BY_AUDITS) | (is_unhosted() & in_time))
 
 
 def _unread_days(had: Sequence[datetime.date]) -> tuple[tuple[datetime.date, datetime.date], ...]:

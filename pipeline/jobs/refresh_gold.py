@@ -6,31 +6,29 @@ import datetime
 from collections.abc import Collection
 from typing import NamedTuple
 
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from lethe.pipeline import tables
+from lethe.pipeline.io.frames import empty
 from lethe.pipeline.io.lake import Lake
-from lethe.pipeline.jobs.report import OnStage, RefreshScope
+from lethe.pipeline.jobs.refresh_lasting import read_lasting_deletions
+from lethe.pipeline.jobs.report import Changes, OnStage
 from lethe.pipeline.jobs.rules import RuleChanges, are_applied, note_applied, store_changes
 from lethe.pipeline.outcomes import OPEN
-from lethe.pipeline.transforms.candidates import stale_topic_candidates
+from lethe.pipeline.transforms.candidates import compared_since, stale_topic_candidates
+from lethe.pipeline.transforms.newest_survey import NewestSurveys, newest_surveys
 from lethe.pipeline.transforms.reclaim import daily_reclaim
 from lethe.pipeline.transforms.slo import deletion_slo
 from lethe.pipeline.transforms.slow_brokers import slow_brokers
-from lethe.pipeline.transforms.stuck import SurveyTables, is_stuck, stuck_now
+from lethe.pipeline.transforms.stuck import Surveyed, is_stuck, stuck_now
 from lethe.pipeline.transforms.tenures import controller_tenures
 from lethe.protocol.lake_rules import LakeRules
 
 
-class StuckResult(NamedTuple):
-    """`is_at_rest`: `stuck_now` stays empty, however much time passes, until there are new lines or surveys."""
-
-    rows: int
-    is_at_rest: bool
-
-
 class GoldResult(NamedTuple):
-    """`rows`: the row counts of tables without days, by name. `is_at_rest` as in StuckResult."""
+    """`rows`: the row counts of tables without days, by name. `is_at_rest`: `stuck_now` stays empty, however much time
+    passes, until there are new lines or surveys."""
 
     rows: dict[str, int]
     is_at_rest: bool
@@ -38,23 +36,19 @@ class GoldResult(NamedTuple):
 
 def refresh_gold(
     lake: Lake,
-    days: Collection[datetime.date],
+    changes: Changes,
     written: Collection[datetime.date],
     now: datetime.datetime,
     stage: OnStage,
     rules: LakeRules,
-    only: RefreshScope | None = None,
 ) -> GoldResult:
-    """Recompute the gold tables except those of single surveys.
-
-    `days` are those whose lines or surveys were read, `written` those of recomputed deletions too.
-    With `only`, what does not depend on these lines and surveys stays as it is.
-    """
-    only = only or RefreshScope()
+    """Recompute the gold tables that depend on these changes, except those of single surveys. `written` are the days
+    with new lines or recomputed deletions."""
+    days = changes.lined
     if days and lake.days(tables.CONTROLLER_EVENTS):
         stage("making daily_reclaim and controller_tenures")
         lake.replace_partitions(tables.DAILY_RECLAIM, daily_reclaim(lake.read(tables.CONTROLLER_EVENTS, days)), days)
-        if only.lasting:
+        if changes.lasting:
             lake.replace_table(tables.CONTROLLER_TENURES, controller_tenures(lake.read(tables.LASTING_EVENTS)))
     if written and lake.days(tables.DELETION_SPANS):
         stage("making deletion_slo and slow_brokers")
@@ -63,13 +57,12 @@ def refresh_gold(
             tables.SLOW_BROKERS, slow_brokers(lake.read(tables.REPLICA_DELETIONS, written)), written
         )
     stage("making stuck_now")
-    stuck = refresh_stuck(lake, now, rules)
-    rows = {tables.STUCK_NOW.name: stuck.rows}
-    if lake.days(tables.SURVEYS) and (only.surveyed is None or only.surveyed):
+    newest = read_newest_surveys(lake, now)
+    made = refresh_stuck(lake, newest, now, rules)
+    if lake.days(tables.SURVEYS) and (changes.surveyed or changes.is_later):
         stage("making stale_topic_candidates")
-        refresh_candidates(lake, now, rules)
-        rows[tables.STALE_TOPIC_CANDIDATES.name] = lake.read(tables.STALE_TOPIC_CANDIDATES).count()
-    return GoldResult(rows, stuck.is_at_rest)
+        made.rows[tables.STALE_TOPIC_CANDIDATES.name] = _refresh_candidates(lake, newest, now, rules)
+    return made
 
 
 def apply_rule_changes(lake: Lake, rule_changes: RuleChanges, now: datetime.datetime) -> LakeRules:
@@ -79,29 +72,42 @@ def apply_rule_changes(lake: Lake, rule_changes: RuleChanges, now: datetime.date
     rules = store_changes(lake.files, rule_changes)
     # An interrupted run leaves inputs that do not match; they are recomputed together with this table.
     if lake.has(tables.STALE_TOPIC_CANDIDATES) and not lake.pending_days() and not are_applied(lake.files):
-        refresh_candidates(lake, now, rules)
+        _refresh_candidates(lake, read_newest_surveys(lake, now), now, rules)
     return rules
 
 
-def refresh_candidates(lake: Lake, now: datetime.datetime, rules: LakeRules) -> None:
-    """Recompute the table of unused topics by the rules in force."""
-    candidates = stale_topic_candidates(
-        lake.read(tables.SURVEYS),
-        lake.read(tables.ZNODE_SNAPSHOT),
-        lake.read(tables.DIRECTORIES),
-        lake.read(tables.LEFTOVERS),
-        now=now,
-        rules=rules,
-    )
-    lake.replace_table(tables.STALE_TOPIC_CANDIDATES, candidates)
+def read_newest_surveys(lake: Lake, now: datetime.datetime) -> NewestSurveys:
+    """Return the newest surveys of the lake, from its last day if that has both."""
+    days = lake.days(tables.SURVEYS)
+    if not days:
+        return NewestSurveys(None, None)
+    found = newest_surveys(lake.read(tables.SURVEYS, days[-1:]), now)
+    return found if found.complete else newest_surveys(lake.read(tables.SURVEYS), now)
+
+
+def _refresh_candidates(lake: Lake, newest: NewestSurveys, now: datetime.datetime, rules: LakeRules) -> int:
+    """Recompute the table of unused topics by the rules in force. Return the number of its rows."""
+    table, of, since = tables.STALE_TOPIC_CANDIDATES, newest.complete, compared_since(rules, now)
+    days = [day for day in lake.days(tables.SURVEYS) if of and (day >= since or day == of.day)]
+    surveys = lake.read(tables.SURVEYS, days)
+    candidates = empty(surveys.sparkSession, table.schema)
+    if of is not None:
+        znodes, found = (lake.read(each, [of.day]) for each in (tables.ZNODE_SNAPSHOT, tables.LEFTOVERS))
+        directories = lake.read(tables.DIRECTORIES, days)
+        candidates = stale_topic_candidates(of, znodes, found, surveys, directories, now=now, rules=rules)
+    counted = Observation()
+    lake.replace_table(table, candidates.observe(counted, F.count(F.lit(1)).alias("rows")))
     note_applied(lake.files)
+    return int(counted.get["rows"])
 
 
-def refresh_stuck(lake: Lake, now: datetime.datetime, rules: LakeRules) -> StuckResult:
+def refresh_stuck(lake: Lake, newest: NewestSurveys, now: datetime.datetime, rules: LakeRules) -> GoldResult:
     """Recompute `stuck_now`, the one table that changes with every moment."""
-    still_open = lake.read(tables.DELETION_SPANS).where(F.col("outcome") == OPEN)
+    still_open = read_lasting_deletions(lake).where(F.col("outcome") == OPEN)
     days = [row["day"] for row in still_open.select("day").distinct().collect()]
-    surveyed = SurveyTables(lake.read(tables.SURVEYS), lake.read(tables.ZNODE_SNAPSHOT), lake.read(tables.LEFTOVERS))
+    surveyed = None
+    if of := newest.any:
+        surveyed = Surveyed(of, lake.read(tables.ZNODE_SNAPSHOT, [of.day]), lake.read(tables.LEFTOVERS, [of.day]))
     # Few deletions are open on a day: the replicas of the others are dropped before they are grouped.
     replicas = lake.read(tables.REPLICA_DELETIONS, days).join(still_open.select("topic"), "topic", "left_semi")
     waiting = stuck_now(
@@ -110,12 +116,9 @@ def refresh_stuck(lake: Lake, now: datetime.datetime, rules: LakeRules) -> Stuck
         lake.read(tables.CONTROLLER_TENURES),
         now=now,
         threshold_ms=None,
-        surveyed=surveyed if lake.days(tables.SURVEYS) else None,
-    ).persist()
-    try:
-        is_now = is_stuck(rules.stuck_after_ms)
-        count = waiting.agg(F.count(F.lit(1)).alias("all"), F.count_if(is_now).alias("stuck")).collect()[0]
-        lake.replace_table(tables.STUCK_NOW, waiting.where(is_now))
-    finally:
-        waiting.unpersist()
-    return StuckResult(int(count["stuck"]), is_at_rest=not count["all"])
+        surveyed=surveyed,
+    )
+    is_now, counted = is_stuck(rules.stuck_after_ms), Observation()
+    seen = waiting.observe(counted, F.count(F.lit(1)).alias("all"), F.count_if(is_now).alias("stuck"))
+    lake.replace_table(tables.STUCK_NOW, seen.where(is_now))
+    return GoldResult({tables.STUCK_NOW.name: int(counted.get["stuck"])}, is_at_rest=not counted.get["all"])

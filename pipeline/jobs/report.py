@@ -31,15 +31,19 @@ class DayRange:
         return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
 
 
-class RefreshScope(NamedTuple):
-    """The changed part of some days, if known: only that is recomputed."""
+class Changes(NamedTuple):
+    """What is new since tables were made: only what depends on it is recomputed."""
 
+    lined: Collection[datetime.date]
+    """Days with new lines of the journal."""
+    surveyed: Collection[datetime.date]
+    """Days with new surveys."""
     lines: Column | None = None
-    """Which of the days' lines; None for all."""
-    surveyed: Collection[datetime.date] | None = None
-    """Days of surveys; None for all."""
+    """Which of the days' lines are new; None if all may be."""
     lasting: bool = True
     """Whether records that bear on later days may be among the lines."""
+    is_later: bool = True
+    """Whether the table of unused topics may have changed with time."""
 
 
 class IngestCounts(NamedTuple):

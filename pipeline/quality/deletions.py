@@ -286,7 +286,7 @@ def reused_ids(evidence: Evidence, _: SharedFrames) -> DataFrame:
     said = evidence.deletion_spans.where(F.col("topic_id").isNotNull()).select(
         "topic_id", "topic", began_at().alias("time"), F.col("first_line").alias("line")
     )
-    seen = evidence.znode_snapshot.where((F.col("kind") == "topic") & F.col("topic_id").isNotNull()).select(
+    seen = evidence.topic_ids.select(
         "topic_id", "topic", F.col("taken_at").alias("time"), F.lit(None).cast("string").alias("line")
     )
     everything = said.unionByName(seen)

@@ -47,11 +47,10 @@ class Evidence(NamedTuple):
     deletion_spans: DataFrame
     agent_inventory: DataFrame
     """Of the same days as `controller_events`."""
-    znode_snapshot: DataFrame
+    topic_ids: DataFrame
     debts: DataFrame
     distant_records: DataFrame | None = None
-    """Records of other days: elections and gaps, and those about replicas that no broker holds, during the deletions
-    in question."""
+    """Records of other days: elections and gaps, and those about replicas that no broker holds."""
     unread_days: tuple[tuple[datetime.date, datetime.date], ...] = ()
     """First and last day of each period without records between days with records."""
 

@@ -168,6 +168,14 @@ RULES: Final = (
         on_lines=True,
     ),
 )
+_READ_SURVEYS: Final = (
+    surveys.freed_not_as_seen,
+    surveys.freed_not_as_seen_in_service,
+    surveys.scanned_twice,
+    deletions.reused_ids,
+)
+OF_SURVEYS: Final = tuple(rule for rule in RULES if rule.find in _READ_SURVEYS)
+"""Only these may find something else with another survey."""
 
 
 @contextmanager
@@ -182,11 +190,11 @@ def shared_frames(evidence: Evidence) -> Iterator[SharedFrames]:
             frame.unpersist()
 
 
-def audit(evidence: Evidence, shared: SharedFrames) -> DataFrame:
+def audit(evidence: Evidence, shared: SharedFrames, rules: Sequence[Rule] = RULES) -> DataFrame:
     """Return every violation of the rules, with the columns of VIOLATIONS and each of its keys once. Nothing is
     computed before the frame is used. For days outside the evidence the result is incomplete."""
-    on_lines = [rule for rule in RULES if rule.on_lines]
-    found = [_violations_of(rule, evidence, shared) for rule in RULES if not rule.on_lines]
+    on_lines = [rule for rule in rules if rule.on_lines]
+    found = [_violations_of(rule, evidence, shared) for rule in rules if not rule.on_lines]
     if on_lines:
         found.insert(0, _line_violations(on_lines, evidence.controller_events))
     return _deduplicated(union_of(found))

@@ -39,6 +39,7 @@ from lethe.pipeline import schemas
 from lethe.pipeline.literals import day_value
 from lethe.pipeline.transforms.contract import to_schema
 from lethe.pipeline.transforms.directories import LOCAL
+from lethe.pipeline.transforms.newest_survey import Survey
 from lethe.pipeline.transforms.survey_topics import TOPIC, existing_topics, of_kind
 from lethe.protocol.findings import Reason
 from lethe.protocol.kafka.directory_names import NEVER_CUT
@@ -58,26 +59,21 @@ def compared_since(rules: LakeRules, now: datetime) -> date:
 
 
 def stale_topic_candidates(
-    surveys: DataFrame,
+    newest: Survey,
     znodes: DataFrame,
-    directories: DataFrame,
     leftovers: DataFrame,
+    surveys: DataFrame,
+    directories: DataFrame,
     *,
     now: datetime,
     rules: LakeRules,
 ) -> DataFrame:
-    """STALE_TOPIC_CANDIDATES from SURVEYS, ZNODE_SNAPSHOT, silver DIRECTORIES and LEFTOVERS; `now` has a time zone."""
-    past = surveys.filter("complete").filter(F.col("taken_at") <= F.lit(now))
-    newest = past.orderBy(F.desc("taken_at"), F.desc("survey_id")).limit(1)
-    earlier = directories.filter(F.col("day") >= day_value(compared_since(rules, now)))
-    whole = _complete_topics(
-        newest,
-        _rows_of_survey(newest, znodes),
-        _rows_of_survey(newest, directories),
-        _rows_of_survey(newest, leftovers),
-        rules,
-    )
-    since = _unchanged_since(past, earlier, whole)
+    """STALE_TOPIC_CANDIDATES from the newest complete survey with its ZNODE_SNAPSHOT and silver LEFTOVERS, and from the
+    SURVEYS and silver DIRECTORIES that it is compared with; `now` has a time zone."""
+    is_compared = F.col("day") >= day_value(compared_since(rules, now))
+    past = surveys.filter("complete").filter(is_compared & (F.col("taken_at") <= F.lit(now)))
+    whole = _complete_topics(newest, newest.rows(znodes), newest.rows(directories), newest.rows(leftovers), rules)
+    since = _unchanged_since(past, directories.filter(is_compared), whole)
     days = F.col("unwritten_s") / _DAY_S
     return (
         whole.join(since, ["topic"], "left")
@@ -102,11 +98,6 @@ def stale_topic_candidates(
     )
 
 
-def _rows_of_survey(newest: DataFrame, rows: DataFrame) -> DataFrame:
-    """The newest survey's rows, selected with the day, so that only its partition is read."""
-    return rows.join(F.broadcast(newest.select("survey_id", "day")), ["survey_id", "day"], "left_semi")
-
-
 def _last_change() -> Column:
     """The last known write, if it is later than the first survey with the present sizes."""
     return F.when(F.col("is_read"), F.col("last_write")).when(
@@ -122,17 +113,15 @@ def _seconds(instant: str | Column) -> Column:
 
 
 def _complete_topics(
-    newest: DataFrame, znodes: DataFrame, directories: DataFrame, leftovers: DataFrame, rules: LakeRules
+    newest: Survey, znodes: DataFrame, directories: DataFrame, leftovers: DataFrame, rules: LakeRules
 ) -> DataFrame:
     """A row for each topic that the newest survey saw completely and that may be a candidate."""
-    when = newest.select("survey_id", F.col("taken_at").alias("newest_at"))
     topics = existing_topics(znodes).filter("is_readable and not is_marked").drop("exists")
     created_s = _seconds("newest_at") - _seconds("created_at")
-    moving = newest.select("survey_id", F.explode("in_motion").alias("topic"))
+    may_be = F.col("created_at").isNotNull() & _is_eligible(rules) & ~newest.was_in_motion(F.col("topic"))
     return (
-        topics.filter(F.col("created_at").isNotNull() & _is_eligible(rules))
-        .join(F.broadcast(when), ["survey_id"], "inner")
-        .join(F.broadcast(moving), [*TOPIC], "left_anti")
+        topics.filter(may_be)
+        .withColumn("newest_at", newest.taken_at)
         .join(of_kind(znodes, "reassignment"), [*TOPIC], "left_anti")
         .withColumn("start", _name_prefix())
         .join(_topics_with_findings(leftovers), ["survey_id", "start"], "left_anti")

@@ -29,6 +29,7 @@ from pyspark.sql import functions as F
 from lethe.pipeline import schemas
 from lethe.pipeline.outcomes import OPEN
 from lethe.pipeline.transforms.contract import to_schema
+from lethe.pipeline.transforms.newest_survey import Survey
 from lethe.pipeline.transforms.stuck_causes import TYPE, cause, cause_if, fill_topic, no_causes
 from lethe.pipeline.transforms.waits import ASKED, BROKER_TO_RETURN, LOG_DIRECTORY, UNREACHABLE
 from lethe.protocol.causes import HELD_BY, CauseKind
@@ -47,16 +48,14 @@ _INSTANTS: Final = (
     "last_ack_at",
 )
 _SPAN: Final = ("topic", "topic_id", "span")
-_OF_A_SURVEY: Final = ("survey_id", "taken_at", "complete", "in_motion", "problems")
 _MARKED: Final = (Reason.MARKED_TOPIC, Reason.MARKER_WITHOUT_TOPIC, Reason.HALF_DELETED_TOPIC)
 _INCOMPLETE: Final = (Reason.HALF_DELETED_TOPIC, Reason.INCOMPLETE_TOPIC)
 
 
-class SurveyTables(NamedTuple):
-    """The surveys. The newest one that is not in the future is used."""
+class Surveyed(NamedTuple):
+    """The newest survey that is not in the future, and tables with its rows."""
 
-    surveys: DataFrame
-    """SURVEYS"""
+    survey: Survey
     znodes: DataFrame
     """ZNODE_SNAPSHOT"""
     leftovers: DataFrame
@@ -70,7 +69,7 @@ def stuck_now(
     *,
     now: datetime.datetime,
     threshold_ms: int | None = LakeRules().stuck_after_ms,
-    surveyed: SurveyTables | None = None,
+    surveyed: Surveyed | None = None,
 ) -> DataFrame:
     """STUCK_NOW, from DELETION_SPANS and REPLICA_DELETIONS (open ones suffice), CONTROLLER_TENURES and, where there are
     any, surveys.
@@ -81,8 +80,7 @@ def stuck_now(
     moment = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
     rows = _stuck_by_journal(spans, replicas).transform(_with_pause, tenures)
     if surveyed is not None:
-        is_past = F.unix_millis("taken_at") - F.unix_millis(moment) <= CLOCKS_DIFFER_MS
-        rows = _with_survey(rows, surveyed._replace(surveys=surveyed.surveys.where(is_past)))
+        rows = _with_survey(rows, surveyed)
     waiting_ms = F.unix_millis(moment) - F.unix_millis("since")
     causes = F.array_sort(
         F.when(F.size("causes") > 0, F.array_distinct("causes")).otherwise(
@@ -211,31 +209,23 @@ def _with_pause(rows: DataFrame, tenures: DataFrame) -> DataFrame:
 # --- the newest survey --------------------------------------------------------------------------------------------
 
 
-def _with_survey(rows: DataFrame, surveyed: SurveyTables) -> DataFrame:
-    newest = F.broadcast(
-        surveyed.surveys.groupBy()
-        .agg(F.max_by(F.struct(*_OF_A_SURVEY), "taken_at").alias("newest"))
-        .where(F.col("newest").isNotNull())
-        .select("newest.*", _knows_tree().alias("knows_tree"))
-    )
-    znodes = surveyed.znodes.join(newest.select("survey_id"), "survey_id", "left_semi")
-    found = _stuck_by_survey(
-        newest, surveyed.leftovers.join(newest.select("survey_id"), "survey_id", "left_semi"), znodes
-    )
-    incarnations = znodes.where(F.col("kind") == "topic").select("topic", F.col("topic_id").alias("id_now"))
+def _with_survey(rows: DataFrame, surveyed: Surveyed) -> DataFrame:
+    survey = surveyed.survey
+    znodes, leftovers = survey.rows(surveyed.znodes), survey.rows(surveyed.leftovers)
+    cluster = _of_cluster(znodes)
+    seen = _seen_topics(survey, leftovers, znodes, cluster)
     merged = (
-        rows.join(found.drop("topic_id", "is_marked"), "topic", "left")
-        .join(incarnations, "topic", "left")
-        .join(F.broadcast(newest.drop("survey_id", "problems")), F.lit(True), "left")
-        .join(F.broadcast(_registered_brokers(znodes)), F.lit(True), "left")
-        .withColumn("causes", F.transform("causes", _corrected_by_survey))
+        rows.join(seen.select("topic", F.col("topic_id").alias("id_now"), "found_causes"), "topic", "left")
+        .join(cluster, F.lit(True), "left")
+        .withColumn("causes", F.transform("causes", lambda each: _corrected_by_survey(each, survey)))
     )
     is_other = F.coalesce(F.col("topic_id") != F.col("id_now"), F.lit(False))
     is_found = F.col("found_causes").isNotNull() & ~is_other
-    is_later = F.unix_millis("taken_at") - F.unix_millis("last_at") > CLOCKS_DIFFER_MS
-    has_seen_it_gone = F.coalesce(is_later & (F.col("knows_tree") | is_other), F.lit(False))
-    was_in_motion = F.coalesce(F.array_contains("in_motion", F.col("topic")), F.lit(False))
-    is_gone = has_seen_it_gone & ~is_found & ~was_in_motion
+    is_later = F.unix_millis(survey.taken_at) - F.unix_millis("last_at") > CLOCKS_DIFFER_MS
+    # Caches and disks do not list the topics.
+    knows_tree = survey.is_complete or not survey.may_have_missed("/", if_unknown=True)
+    has_seen_it_gone = F.coalesce(is_later & (F.lit(knows_tree) | is_other), F.lit(False))
+    is_gone = has_seen_it_gone & ~is_found & ~survey.was_in_motion(F.col("topic"))
     kept = merged.where(~is_gone).select(
         *_SPAN,
         "since",
@@ -244,7 +234,7 @@ def _with_survey(rows: DataFrame, surveyed: SurveyTables) -> DataFrame:
         F.when(is_found, "both").otherwise("journal").alias("seen_in"),
     )
     of_survey = (
-        found.where("is_marked")
+        seen.where("is_marked")
         .join(kept.where(F.col("seen_in") == "both").select("topic"), "topic", "left_anti")
         .select(
             "topic",
@@ -259,27 +249,28 @@ def _with_survey(rows: DataFrame, surveyed: SurveyTables) -> DataFrame:
     return kept.unionByName(of_survey)
 
 
-def _knows_tree() -> Column:
-    """Return whether ZooKeeper was read completely; caches and disks do not list the topics."""
-    of_znode = F.exists("newest.problems", lambda problem: problem["where"].startswith("/"))
-    return F.col("newest.complete") | ~F.coalesce(of_znode, F.lit(True))
+def _of_cluster(znodes: DataFrame) -> DataFrame:
+    """Return one row: registered (brokers), has_controller."""
+    kind, broker = F.col("kind"), F.col("broker")
+    return F.broadcast(
+        znodes.where(kind.isin("broker", "controller")).agg(
+            F.collect_set(F.when(kind == "broker", broker)).alias("registered"),
+            (F.count(F.when(kind == "controller", broker)) > 0).alias("has_controller"),
+        )
+    )
 
 
-def _registered_brokers(znodes: DataFrame) -> DataFrame:
-    """Return (registered): the registered brokers, in one row."""
-    return znodes.where(F.col("kind") == "broker").agg(F.collect_set("broker").alias("registered"))
-
-
-def _corrected_by_survey(each: Column) -> Column:
+def _corrected_by_survey(each: Column, survey: Survey) -> Column:
     """Return the journal's cause; BROKER_NOT_ASKED instead of an absent broker that the survey found registered."""
     broker = each["broker"]
-    is_later = F.coalesce(F.col("taken_at") >= F.try_element_at("tried", broker), F.lit(True))
+    is_later = F.coalesce(survey.taken_at >= F.try_element_at("tried", broker), F.lit(True))
     is_back = (each["rank"] == CauseKind.BROKER_TO_RETURN.rank) & F.array_contains("registered", broker) & is_later
     return F.when(is_back, cause(CauseKind.BROKER_NOT_ASKED, broker=broker)).otherwise(each)
 
 
-def _stuck_by_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame) -> DataFrame:
-    """Return topic, topic_id, marked_at, is_marked, found_causes: topics whose deletion is or may be unfinished."""
+def _seen_topics(survey: Survey, leftovers: DataFrame, znodes: DataFrame, cluster: DataFrame) -> DataFrame:
+    """Return topic, topic_id, marked_at, is_marked, found_causes: all topics and markers. `found_causes` is null unless
+    the deletion is or may be unfinished."""
     reason = F.col("reason")
     said = F.coalesce(
         F.when(reason == Reason.MARKER_WITHOUT_TOPIC.code, F.array(cause(CauseKind.MARKER_WITHOUT_TOPIC))),
@@ -299,13 +290,6 @@ def _stuck_by_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame)
             F.bool_or(reason.isin(*(each.code for each in _MARKED))).alias("is_marked"),
         )
     )
-    has_controller = F.broadcast(
-        znodes.agg(
-            F.coalesce(F.bool_or((F.col("kind") == "controller") & F.col("broker").isNotNull()), F.lit(False)).alias(
-                "has_controller"
-            )
-        )
-    )
     of_topic = (
         znodes.where(F.col("kind").isin("topic", "marker", "reassignment"))
         .groupBy("topic")
@@ -316,9 +300,10 @@ def _stuck_by_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame)
         )
     )
     return (
-        stuck.join(of_topic, "topic", "left")
-        .join(_absent_brokers(newest, znodes), "topic", "left")
-        .join(has_controller, F.lit(True), "left")
+        of_topic.join(stuck, "topic", "left")
+        .join(_replicas_of_marked(znodes), "topic", "left")
+        .join(cluster, F.lit(True), "left")
+        .withColumn("absent", _absent_brokers(survey))
         .select(
             "topic",
             "topic_id",
@@ -328,10 +313,7 @@ def _stuck_by_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame)
                 "said",
                 cause_if(~F.col("has_controller"), cause(CauseKind.NO_CONTROLLER)),
                 cause_if(F.coalesce("is_moving", F.lit(False)), cause(CauseKind.REASSIGNMENT)),
-                F.transform(
-                    F.coalesce("absent", F.array().cast("array<int>")),
-                    lambda broker: cause(CauseKind.BROKER_TO_RETURN, broker=broker),
-                ),
+                F.transform("absent", lambda broker: cause(CauseKind.BROKER_TO_RETURN, broker=broker)),
             )
             .cast(f"array<{TYPE}>")
             .alias("found_causes"),
@@ -339,18 +321,17 @@ def _stuck_by_survey(newest: DataFrame, leftovers: DataFrame, znodes: DataFrame)
     )
 
 
-def _absent_brokers(newest: DataFrame, znodes: DataFrame) -> DataFrame:
-    """Return (topic, absent): the unregistered brokers of marked topics' replicas. Empty unless every registration was
-    read: a running broker must not be started again with an empty disk."""
-    unread = F.exists("problems", lambda problem: problem["where"].startswith(paths.BROKER_IDS))
-    knows = newest.where(~F.coalesce(unread, F.lit(False))).select("survey_id")
-    marked = znodes.where(F.col("kind") == "marker").join(knows, "survey_id", "left_semi").select("topic")
-    registered = znodes.where(F.col("kind") == "broker").select("broker")
-    return (
-        znodes.where(F.col("kind") == "partition")
-        .join(marked, "topic", "left_semi")
-        .select("topic", F.explode("replicas").alias("broker"))
-        .join(F.broadcast(registered), "broker", "left_anti")
-        .groupBy("topic")
-        .agg(F.sort_array(F.collect_set("broker")).alias("absent"))
-    )
+def _replicas_of_marked(znodes: DataFrame) -> DataFrame:
+    """Return (topic, brokers): of marked topics, the brokers of their replicas."""
+    marked = znodes.where(F.col("kind") == "marker").select("topic")
+    replicas = znodes.where(F.col("kind") == "partition").join(marked, "topic", "left_semi")
+    return replicas.groupBy("topic").agg(F.flatten(F.collect_list("replicas")).alias("brokers"))
+
+
+def _absent_brokers(survey: Survey) -> Column:
+    """Return the unregistered ones of `brokers`. None unless every registration was read: a running broker must not be
+    started again with an empty disk."""
+    nobody = F.array().cast("array<int>")
+    if survey.may_have_missed(paths.BROKER_IDS, if_unknown=False):
+        return nobody
+    return F.coalesce(F.array_sort(F.array_except("brokers", "registered")), nobody)

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lethe.pipeline import schemas, schemas_debts
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.quality.evidence import Evidence
+from lethe.pipeline.transforms.lasting import first_topic_ids
 from tests.pipeline import reference
 from tests.pipeline.journals import Line, bronze
 
@@ -163,7 +164,7 @@ class Plants:
             bronze(spark, self.lines),
             _frame(spark, self.all_spans(), schemas.DELETION_SPANS),
             _frame(spark, self.inventory, schemas.AGENT_INVENTORY),
-            _frame(spark, self.znodes, schemas.ZNODE_SNAPSHOT),
+            first_topic_ids(_frame(spark, self.znodes, schemas.ZNODE_SNAPSHOT)),
             _frame(spark, self.debts, schemas_debts.DEBTS),
         )
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lethe.pipeline import schemas
 from lethe.pipeline.transforms.candidates import stale_topic_candidates
+from lethe.pipeline.transforms.newest_survey import newest_surveys
 from lethe.protocol.findings import Reason
 from lethe.protocol.lake_rules import LakeRules
 from tests.fakes.survey_rows import Row, frame
@@ -184,7 +185,9 @@ def lake(spark: SparkSession) -> Frames:
 @pytest.fixture(scope="module")
 def found(lake: Frames) -> DataFrame:
     surveys, znodes, seen, left = lake
-    return stale_topic_candidates(surveys, znodes, seen, left, now=NOW, rules=RULE).cache()
+    newest = newest_surveys(surveys, NOW).complete
+    assert newest
+    return stale_topic_candidates(newest, znodes, left, surveys, seen, now=NOW, rules=RULE).cache()
 
 
 def test_every_rule(found: DataFrame) -> None:

@@ -27,7 +27,7 @@ def surveys(spark: SparkSession, lake: Lake, place: Path, name: str) -> tuple[di
     """What is new in each table, and what was refused."""
     with lake.writer(name):
         at = F.lit(INGESTED_AT).cast("timestamp")
-        taken, refused, _ = ingest_surveys(spark, lake, [str(place)], DayRange(), ingested_at=at, batch_id=name)
+        taken, refused, *_ = ingest_surveys(spark, lake, [str(place)], DayRange(), ingested_at=at, batch_id=name)
     return {one.table: one.new for one in taken}, refused
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,12 +16,14 @@ from lethe.controller.core.deletion_memory import DISABLED
 from lethe.pipeline import tables
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.lake import Lake
-from lethe.pipeline.jobs.refresh import refresh_deletions, refresh_lasting
+from lethe.pipeline.jobs.refresh import refresh_deletions
+from lethe.pipeline.jobs.refresh_lasting import refresh_lasting, refresh_topic_ids
 from lethe.pipeline.tables import Table
 from lethe.protocol.journal_trash import BACK, TRASHED
 from tests.pipeline.journals import START, Journal, events
 
 DAY = datetime.date(2026, 1, 2)
+DAY_MS: Final = 86_400_000
 _BEFORE: Final = datetime.datetime(2026, 1, 2, 9, tzinfo=datetime.UTC)
 _AFTER: Final = datetime.datetime(2026, 1, 2, 11, tzinfo=datetime.UTC)
 
@@ -94,6 +97,54 @@ def test_later_lines_end_deletions_debts_and_stays_in_the_trash(spark: SparkSess
         ("back", "back"),
         (3, 2, 1, 1, 0, 1),
     ]
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_deletions_that_bear_on_later_days_stay_in_their_table(
+    spark: SparkSession, tmp_path: Path, is_older: bool
+) -> None:
+    journal = Journal()
+    for topic in ("open", "ends", "waited"):
+        journal.phases(0, topic, ("queued", "started"), topic)
+    journal.moved(2000, "waited", 2, "DELETION_INELIGIBLE", topic_id="waited")
+    journal.moved(3000, "waited", 2, "DELETION_SUCCESSFUL", topic_id="waited")
+    journal.phases(4000, "waited", ("done",), "waited")
+    first = len(journal.lines)
+    journal.phases(DAY_MS, "ends", ("done",), "ends")
+    lake = Lake(spark, str(tmp_path / "lake"))
+    table, days = tables.LASTING_DELETIONS, [DAY, DAY + datetime.timedelta(days=1)]
+    with lake.writer("refresh"):
+        for new, on in zip((journal.lines[:first], journal.lines[first:]), days, strict=True):
+            lake.append(tables.CONTROLLER_EVENTS, events(spark, new))
+            refresh_deletions(lake, [on], lambda _: None, F.col("id").isin([line.id for line in new]))
+            if is_older and on == DAY:
+                shutil.rmtree(tmp_path / "lake" / table.path)
+    assert _rows(lake, table, "topic outcome") == [("open", "open"), ("waited", "done")]
+    assert lake.days(tables.DELETION_SPANS) == [DAY]
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_the_first_survey_that_saw_a_topic_id_counts(spark: SparkSession, tmp_path: Path, is_older: bool) -> None:
+    def seen(day: int, topic: str, topic_id: str | None, kind: str = "topic") -> dict[str, Any]:
+        at = datetime.datetime(2026, 1, day, tzinfo=datetime.UTC)
+        return {"taken_at": at, "day": at.date(), "kind": kind, "topic": topic, "topic_id": topic_id}
+
+    lake = Lake(spark, str(tmp_path / "lake"))
+    names = tables.ZNODE_SNAPSHOT.schema.fieldNames()
+    surveys = (
+        [seen(3, "a", "one"), seen(3, "b", None), seen(3, "c", "three", "marker")],
+        [seen(4, "a", "one"), seen(4, "a", "two")],
+        [seen(2, "a", "one")],
+    )
+    with lake.writer("refresh"):
+        for number, rows in enumerate(surveys):
+            whole = (tuple(row.get(name) for name in names) for row in rows)
+            lake.append(tables.ZNODE_SNAPSHOT, frame_of(spark, tables.ZNODE_SNAPSHOT.schema, whole))
+            refresh_topic_ids(lake, [rows[0]["day"]])
+            if is_older and not number:
+                shutil.rmtree(tmp_path / "lake" / tables.TOPIC_IDS.path)
+    found = lake.read(tables.TOPIC_IDS).select("topic", "topic_id", F.dayofmonth("taken_at")).collect()
+    assert sorted(map(tuple, found)) == [("a", "one", 2), ("a", "two", 4)]
 
 
 _COLUMNS: Final = {

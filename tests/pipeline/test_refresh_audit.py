@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lethe.pipeline import tables
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.lake import Lake
-from lethe.pipeline.jobs.refresh import refresh_lasting
-from lethe.pipeline.jobs.refresh_audit import dependent_days, refresh_audit, unaudited_days
+from lethe.pipeline.jobs.refresh_audit import audit_changes, dependent_days, refresh_audit, unaudited_days
+from lethe.pipeline.jobs.refresh_lasting import refresh_lasting
 from lethe.pipeline.report.lake_reader import LakeReader
 from lethe.pipeline.tables import Table
 from tests.pipeline.journals import bronze
@@ -132,6 +133,38 @@ def test_auditing_days_again_changes_nothing(spark: SparkSession, tmp_path: Path
     for one in alone:
         audit(lake, one)
         assert violations(tmp_path) == found, one
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_new_surveys_are_audited_by_the_rules_on_surveys(spark: SparkSession, tmp_path: Path) -> None:
+    whole = lake_of(spark, tmp_path / "whole", over_days())
+    days = unaudited_days(whole)
+    audit(whole, *days)
+    plants = over_days()
+    inventory, znodes = plants.inventory[:], plants.znodes[:]
+    plants.inventory.clear()
+    plants.znodes.clear()
+    lake = lake_of(spark, tmp_path / "parts", plants)
+    audit(lake, *days)
+    assert violations(tmp_path / "parts") != violations(tmp_path / "whole")
+    stages: list[str] = []
+    with lake.writer("surveys"):
+        found = lake.read(tables.VIOLATIONS)
+        mark = F.when(F.col("rule") == "fenced-writes", "as it was").otherwise(F.col("detail"))
+        lake.replace_partitions(
+            tables.VIOLATIONS, found.withColumn("detail", mark), lake.days(tables.VIOLATIONS), keep_empty=True
+        )
+        lake.append(tables.AGENT_INVENTORY, frame(spark, tables.AGENT_INVENTORY, inventory, "taken_at"))
+        lake.append(tables.ZNODE_SNAPSHOT, frame(spark, tables.ZNODE_SNAPSHOT, znodes, "taken_at"))
+        audit_changes(lake, [], [], stages.append)
+    assert stages == ["auditing"]
+    assert unaudited_days(lake) == set()
+    others = [
+        {**row, "detail": "as it was"} if row["rule"] == "fenced-writes" else row
+        for row in violations(tmp_path / "whole")
+    ]
+    assert violations(tmp_path / "parts") == sorted(others, key=str), "no other rule was applied again"
 
 
 def test_a_day_that_was_written_to_is_owed_an_audit(spark: SparkSession, tmp_path: Path) -> None:

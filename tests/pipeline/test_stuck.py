@@ -12,10 +12,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lethe.pipeline import schemas
 from lethe.pipeline.io.frames import empty, frame_of
+from lethe.pipeline.transforms.newest_survey import newest_surveys
 from lethe.pipeline.transforms.replicas import replica_deletions
 from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
-from lethe.pipeline.transforms.stuck import SurveyTables, stuck_now
+from lethe.pipeline.transforms.stuck import Surveyed, stuck_now
 from lethe.pipeline.transforms.stuck_causes import cause, fill_topic
 from lethe.pipeline.transforms.tenures import controller_tenures
 from lethe.protocol.causes import CauseKind, remedy
@@ -102,9 +103,9 @@ def _asked_again(journal: Journal) -> None:
     journal.moved(HOUR_MS - 30_000, "lost-since", 25, "DELETION_INELIGIBLE")
 
 
-def _survey(spark: SparkSession, *, unseen: str = "broker 3", has_controller: bool = True) -> SurveyTables:
+def _survey(spark: SparkSession, *, unseen: str = "broker 3", has_controller: bool = True) -> Surveyed:
     def rows(schema: Any, *said: Row) -> Any:
-        common = {"survey_id": SURVEY, "taken_at": SURVEYED_AT}
+        common = {"survey_id": SURVEY, "taken_at": SURVEYED_AT, "day": SURVEYED_AT.date()}
         return frame_of(spark, schema, (tuple((common | row).get(name) for name in schema.names) for row in said))
 
     def finding(topic: str, reason: Reason, detail: str = "") -> Row:
@@ -117,18 +118,19 @@ def _survey(spark: SparkSession, *, unseen: str = "broker 3", has_controller: bo
 
     old = {"survey_id": "20260101T000000.000Z", "taken_at": SURVEYED_AT - datetime.timedelta(days=1)}
     ahead = {"survey_id": "ahead", "taken_at": NOW + datetime.timedelta(milliseconds=CLOCKS_DIFFER_MS + 1)}
-    return SurveyTables(
-        rows(
-            schemas.SURVEYS,
-            {
-                "complete": False,
-                "in_motion": ["in-motion"],
-                "problems": [{"where": unseen, "what": "NO_AUTH"}],
-            },
-            {"complete": True, "in_motion": [], "problems": []} | old,
-            # Its clock is ahead, and it saw nothing of any deletion.
-            {"complete": True, "in_motion": [], "problems": []} | ahead,
-        ),
+    surveys = rows(
+        schemas.SURVEYS,
+        {"complete": False, "in_motion": ["in-motion"], "problems": [{"where": unseen, "what": "NO_AUTH"}]},
+        {"complete": True, "in_motion": [], "problems": []} | old,
+        # Its clock is ahead, and it saw nothing of any deletion.
+        {"complete": True, "in_motion": [], "problems": []} | ahead,
+    )
+    newest = newest_surveys(surveys, NOW)
+    assert newest.any
+    assert newest.complete
+    assert (newest.any.survey_id, newest.complete.survey_id) == (SURVEY, old["survey_id"])
+    return Surveyed(
+        newest.any,
         rows(
             schemas.ZNODE_SNAPSHOT,
             *([{"kind": "controller", "broker": 1}] if has_controller else []),
@@ -185,7 +187,7 @@ def silver(spark: SparkSession) -> Iterator[_Silver]:
 class _Stuck:
     """The table by topic."""
 
-    def __init__(self, silver: _Silver, surveyed: SurveyTables | None) -> None:
+    def __init__(self, silver: _Silver, surveyed: Surveyed | None) -> None:
         table = stuck_now(silver.spans, silver.replicas, silver.tenures, now=NOW, surveyed=surveyed)
         self.columns = table.columns
         rows = rows_of(table)
