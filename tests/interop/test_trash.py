@@ -172,7 +172,7 @@ async def test_brokers_that_stayed_up_serve_a_topic_whose_states_were_written_of
             await broker.stop()
             await broker.start()
             await until(is_whole(session, "orders", ROWS), "orders is whole after the restart", SHORT.limit_s)
-        await produce_to_all(cluster, ["orders"], SHORT)
+        await produce_to_all(cluster, ["orders"], SHORT, idempotent=True)
         before = await states(session, "orders", len(ROWS))
         assert all(state is not None and state.partition_epoch >= 2 for state in before), before
         gone = await lethe("topics", "delete", "--grace", "1h", "--wait", "--yes", "orders")
@@ -181,7 +181,7 @@ async def test_brokers_that_stayed_up_serve_a_topic_whose_states_were_written_of
         assert back.code == 0, back
         await until(is_whole(session, "orders", ROWS), "orders is whole again", SHORT.limit_s)
         # With acks=all a record is acknowledged only when the leader leads and the follower follows.
-        await produce_to_all(cluster, ["orders"], SHORT)
+        await produce_to_all(cluster, ["orders"], SHORT, idempotent=True)
         found = await records_of(cluster, ["orders"], SHORT)
         assert len(found["orders"]) == 2 * SHORT.records
         after = await states(session, "orders", len(ROWS))

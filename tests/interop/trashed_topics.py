@@ -74,11 +74,13 @@ def partitions_of(names: Sequence[str], size: Size) -> list[TopicPartition]:
     return [TopicPartition(name, number) for name in names for number in range(size.partitions)]
 
 
-async def produce_to_all(cluster: LocalCluster, names: Sequence[str], size: Size) -> None:
-    """Each record once, with acks=all: the lead may move meanwhile, and then what was sent is sent again."""
+async def produce_to_all(cluster: LocalCluster, names: Sequence[str], size: Size, *, idempotent: bool = False) -> None:
+    """Each record once, with acks=all. Where the lead may move meanwhile it takes an idempotent producer, since what
+    the former leader had stored is sent again. Under a guest there is none: brokers find nobody to ask for its id."""
+    servers = bootstrap(cluster)
     async with (
-        AIOKafkaProducer(bootstrap_servers=bootstrap(cluster), enable_idempotence=True, linger_ms=5) as producer,
         asyncio.timeout(size.limit_s),
+        AIOKafkaProducer(bootstrap_servers=servers, acks="all", enable_idempotence=idempotent, linger_ms=5) as producer,
     ):
         for name in names:
             sent = [await producer.send(name, value(number)) for number in range(size.records)]
