@@ -22,7 +22,7 @@ from lethe.cluster.daemons import DaemonFailed
 from lethe.protocol.kafka.control import LeaderAndIsrResponse, StopReplicaResponse
 from lethe.protocol.kafka.errors import ErrorCode, error_name
 from lethe.protocol.kafka.queries import Response
-from tests.attacks.world import World, differences
+from tests.attacks.world import World, differences, until
 
 FAULTS: Final = (AssertionError, ClientError, OSError, EOFError, SessionLost, DaemonFailed)
 NOTHING: Final = "disks, znodes, cache"
@@ -86,7 +86,10 @@ async def tried(attack: Attack, world: World) -> Row:
     try:
         before = await world.settled()
         seen = await attack.attempt(world)
-        assert await world.is_served(), "the daemons do not serve afterwards"
+        if attack.restarts:
+            await until(world.is_served, "the daemons serve again")
+        else:
+            assert await world.is_served(), "the daemons do not serve afterwards"
         changed = differences(before, await world.settled())
     except FAULTS as error:
         return _row(attack, control, f"failed: {type(error).__name__}: {error}", "", Verdict.UNSEEN)
