@@ -37,8 +37,13 @@ def file_state(path: Path) -> FileState | None:
     except OSError:
         return None
     return FileState(
-        *(found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev),
-        *(found.st_mode, found.st_uid, found.st_gid),
+        modified_ns=found.st_mtime_ns,
+        size=found.st_size,
+        inode=found.st_ino,
+        device=found.st_dev,
+        mode=found.st_mode,
+        owner=found.st_uid,
+        group=found.st_gid,
     )
 
 
