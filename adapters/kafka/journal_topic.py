@@ -195,8 +195,9 @@ class _AioKafka:
         except Exception as error:
             # Also ValueError, if a broker does not prove that it has the user's credential.
             await self._producer.stop()
-            reason = await self._why_unreachable() or str(error)
-            raise ProducerFailed(f"no broker can be reached: {reason}") from error
+            why = await self._why_unreachable()
+            own = f"the producer does not start, and a broker can be reached now: {type(error).__name__}: {error}"
+            raise ProducerFailed(own if why is None else f"no broker can be reached: {why}") from error
 
     async def deliver(self, key: bytes, lines: Sequence[bytes], acknowledged: Callable[[], None]) -> None:
         from aiokafka.errors import (

@@ -100,6 +100,22 @@ async def test_the_journals_producer_says_that_a_broker_may_be_an_impostor() -> 
             await aiokafka_producer([f"127.0.0.1:{port}"], "t", "lethe", login)()
 
 
+async def test_a_broker_that_was_reached_after_all_is_not_said_to_be_away() -> None:
+    tampered: list[bytes] = []
+
+    def tamper_once(number: int, token: bytes) -> bytes:
+        if not number or tampered:
+            return token
+        tampered.append(token)
+        return b"v=" + base64.b64encode(bytes(64))
+
+    broker = SecureBroker(mechanisms=scram(SHA_512, "lethe", PASSWORD), tamper=tamper_once)
+    async with asyncio.timeout(60), broker.running() as port:
+        login = reach(SaslLogin.scram(SHA_512, "lethe", lambda: PASSWORD))
+        with pytest.raises(ProducerFailed, match="does not start, and a broker can be reached now: ValueError"):
+            await aiokafka_producer([f"127.0.0.1:{port}"], "t", "lethe", login)()
+
+
 async def test_the_journals_producer_says_which_right_is_missing() -> None:
     def refuse(request: Request) -> Response | None:
         names = [topic.name for topic in request.topics or ()] if isinstance(request, MetadataRequest) else []
