@@ -606,7 +606,7 @@ async def test_every_alert_fires_by_its_cause(tmp_path: Path) -> None:
         await until(stage._nothing_is_marked, LIMIT_S, lambda: "Prometheus scrapes")
         for trial in chosen:
             await trial(stage)
-    names = {name for path in RULES.glob("*.yml") for name in re.findall(r"alert: (\w+)", path.read_text())}
+    names = {name for path in RULES.glob("*.yml") for name in re.findall(r"- alert: (\w+)", path.read_text())}
     assert set(stage.said) == names - UNPROVOKED or len(chosen) < len(TRIALS)
     if "LETHE_ALERTS" in os.environ:
         Path(os.environ["LETHE_ALERTS"]).write_text(json.dumps(stage.said, indent=2) + "\n")
