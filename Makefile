@@ -171,6 +171,11 @@ bench-world: $(STAMP) ## the core alone, canned answers, up to 1,000 brokers and
 bench-pipeline: $(STAMP) java ## the pipeline on up to 50 million lines: docs/benchmarks.md (60 GB; BENCH=--quick)
 	$(BIN)/python -m benchmarks.pipeline $(BENCH)
 
+.PHONY: bench-turns
+bench-turns: $(STAMP) java ## the pipeline of an earlier commit, ours and DuckDB by turns (EARLIER=COMMIT, BENCH="--lines 5000000")
+	@$(PIP) install --require-hashes --no-deps -r requirements/bench.txt
+	$(BIN)/python -m benchmarks.pipeline.turns $(if $(EARLIER),--earlier $(EARLIER)) $(BENCH)
+
 .PHONY: bench-parts
 bench-parts: $(STAMP) ## micro benchmarks of the core and the wire (BENCH=core)
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -213,6 +218,7 @@ lock: $(STAMP) ## resolve the pins again (requirements/*.txt); add UPGRADE=--upg
 	$(LOCK) --constraint requirements/dev.txt pyproject.toml --output-file requirements/runtime.txt
 	$(LOCK) --constraint requirements/dev.txt --extra zookeeper pyproject.toml --output-file requirements/zookeeper.txt
 	$(LOCK) --constraint requirements/dev.txt --extra pipeline pyproject.toml --output-file requirements/pipeline.txt
+	$(LOCK) --no-deps requirements/bench.in --output-file requirements/bench.txt
 
 .PHONY: clean
 clean: ## remove the virtual environment, caches and what the demo left

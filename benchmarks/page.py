@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from benchmarks.against_kafka import many_page as many
-from benchmarks.against_kafka import page as controllers
+from benchmarks.against_kafka import many_page
+from benchmarks.against_kafka import page as controllers_page
 from benchmarks.against_kafka import results as of_controllers
-from benchmarks.pipeline import page as pipeline
+from benchmarks.documents import Document, read
+from benchmarks.pipeline import page as pipeline_page
 from benchmarks.pipeline import results as of_pipeline
-from benchmarks.security import page as security
+from benchmarks.pipeline import turns_page
+from benchmarks.security import page as security_page
 from benchmarks.security import results as of_security
-from benchmarks.world import page as world
+from benchmarks.world import page as world_page
 
 NAME: Final = "benchmarks.md"
 DOCS: Final = Path(__file__).parents[1] / "docs"
@@ -22,6 +25,15 @@ HEAD: Final = """\
 # Benchmarks
 
 """
+SECTIONS: Final[tuple[tuple[str, Callable[[Document], str]], ...]] = (
+    (of_controllers.JSON_NAME, controllers_page.page),
+    (many_page.JSON_NAME, many_page.page),
+    (of_security.JSON_NAME, security_page.page),
+    (world_page.JSON_NAME, world_page.page),
+    (of_pipeline.JSON_NAME, pipeline_page.page),
+    (of_pipeline.TURNS_NAME, turns_page.page),
+)
+"""Of the page, in order: the file of the results, and who writes them down."""
 
 
 def generated() -> str:
@@ -31,15 +43,6 @@ def generated() -> str:
 
 def page(directory: Path) -> str:
     """Return the page for the results in the directory: of those benchmarks that have any."""
-    parts = []
-    if (directory / of_controllers.JSON_NAME).exists():
-        parts.append(controllers.page(of_controllers.read(directory / of_controllers.JSON_NAME)))
-    if (directory / many.JSON_NAME).exists():
-        parts.append(many.page(of_controllers.read(directory / many.JSON_NAME)))
-    if (directory / of_security.JSON_NAME).exists():
-        parts.append(security.page(of_controllers.read(directory / of_security.JSON_NAME)))
-    if (directory / world.JSON_NAME).exists():
-        parts.append(world.page(world.read(directory / world.JSON_NAME)))
-    if (directory / of_pipeline.JSON_NAME).exists():
-        parts.append(pipeline.page(of_pipeline.read(directory / of_pipeline.JSON_NAME)))
-    return HEAD + "\n".join(parts)
+    return HEAD + "\n".join(
+        section(read(directory / name)) for name, section in SECTIONS if (directory / name).exists()
+    )

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from benchmarks import documents
 from benchmarks import page as whole_page
 from benchmarks.against_kafka import contestants, many_page, page, plot, results
 from benchmarks.against_kafka.measure import TurnResult, run_turn
@@ -75,7 +76,7 @@ class Benchmark:
         self._options = options
         self._origin: Origin = origin(contestants.versions(str(options.kafka)))
         stored = options.stored
-        self._earlier = results.read(stored) if stored is not None and stored.exists() else None
+        self._earlier = documents.read(stored) if stored is not None and stored.exists() else None
         self._kafka = kafka
         self._progress = Progress()
         self._tell = self._progress.tell
@@ -113,7 +114,7 @@ class Benchmark:
     def _warm_up(self, workload: Workload) -> Workload:
         return replace(self._options.warm_up, brokers=workload.brokers)
 
-    def document(self) -> results.Document:
+    def document(self) -> documents.Document:
         """Return all measurements so far, and those of earlier runs that stay."""
         found = results.document(self.turns, self._origin)
         return results.merged(self._earlier, found, adds=self._options.adds)
@@ -124,7 +125,7 @@ class Benchmark:
         if output is None or stored is None:
             return
         found = self.document()
-        results.write(found, stored)
+        documents.write(found, stored)
         if not self._options.has_many_brokers:
             (output / "benchmarks.svg").write_text(plot.svg(found))
         (output / whole_page.NAME).write_text(whole_page.page(output))
@@ -191,7 +192,7 @@ def parse(arguments: Sequence[str] | None) -> Options:
 
 def _require_comparable(path: Path, version: KafkaVersion) -> None:
     """Raise OSError without that file, and ValueError if it has turns with another version of Kafka."""
-    there = {turn[MEASURED]["versions"]["Kafka"] for turn in results.read(path)["turns"]}
+    there = {turn[MEASURED]["versions"]["Kafka"] for turn in documents.read(path)["turns"]}
     if others := there - {str(version)}:
         raise ValueError(f"{path} has rounds with Kafka {', '.join(sorted(others))}, not with {version}")
 

@@ -7,7 +7,7 @@ from typing import Final
 from benchmarks.against_kafka import results
 from benchmarks.against_kafka.contestants import LETHE
 from benchmarks.against_kafka.plan import MANY_BROKERS, TARGET_P99_MS, Phase, wanted_p99
-from benchmarks.against_kafka.results import Document
+from benchmarks.documents import Document
 from benchmarks.provenance import Origin, told
 
 JSON_NAME: Final = "benchmarks-agents.json"

@@ -18,7 +18,8 @@ from benchmarks.against_kafka.plan import (
     wanted_heap,
     wanted_p99,
 )
-from benchmarks.against_kafka.results import Document, PhaseMedians
+from benchmarks.against_kafka.results import PhaseMedians
+from benchmarks.documents import Document
 from benchmarks.provenance import MEASURED, told
 
 METHOD: Final = Path(__file__).with_name("method.md")

@@ -9,7 +9,7 @@ from typing import Final
 from benchmarks.against_kafka import results
 from benchmarks.against_kafka.contestants import CONTESTANTS, KAFKA
 from benchmarks.against_kafka.page import NAMES
-from benchmarks.against_kafka.results import Document
+from benchmarks.documents import Document, read
 from benchmarks.svg import picture, text
 
 WIDTH: Final = 860
@@ -24,7 +24,7 @@ _FAINT: Final = "#d0d7de"
 
 def generated() -> str:
     """Return the plot of the stored results."""
-    return svg(results.read(results.JSON))
+    return svg(read(results.JSON))
 
 
 def svg(found: Document) -> str:

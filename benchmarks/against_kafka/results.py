@@ -7,14 +7,13 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks.against_kafka.contestants import KAFKA, LETHE
 from benchmarks.against_kafka.measure import TurnResult
+from benchmarks.documents import Document
 from benchmarks.provenance import DOCS, MEASURED, Origin
 
-Document = dict[str, Any]
 JSON_NAME: Final = "benchmarks.json"
 JSON: Final = DOCS / JSON_NAME
 READS_OF_A_P99: Final = 100
@@ -33,17 +32,6 @@ def merged(earlier: Document | None, found: Document, *, adds: bool = False) -> 
     again = set() if adds else {turn["workload"] for turn in found["turns"]}
     kept = [turn for turn in earlier["turns"] if turn["workload"] not in again]
     return earlier | found | {"turns": [*kept, *found["turns"]]}
-
-
-def write(found: Document, path: Path) -> None:
-    """Write the document as indented JSON."""
-    path.write_text(json.dumps(found, indent=1) + "\n")
-
-
-def read(path: Path) -> Document:
-    """Return the document that `write` wrote."""
-    found: Document = json.loads(path.read_text())
-    return found
 
 
 # --- medians ------------------------------------------------------------------------------------------------------

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import page
+from benchmarks.documents import Document, read, write
 from benchmarks.pipeline import plot, results
 from benchmarks.pipeline.journal import DAY_MS, FIRST_DAY_MS, write_journal
 from benchmarks.pipeline.planted import Planted
-from benchmarks.pipeline.results import JSON_NAME, Document
+from benchmarks.pipeline.results import JSON_NAME
 from benchmarks.pipeline.run import Input, RunFailed, run_job, run_on_cluster
 from benchmarks.pipeline.survey import write_survey
 from benchmarks.provenance import DOCS, origin, refusal
@@ -48,7 +49,7 @@ class Benchmark:
         self._origin = origin({"Spark": version("pyspark")})
         self.runs: list[dict[str, Any]] = []
         self.cluster: dict[str, Any] | None = None
-        self._earlier = results.read(given.output / JSON_NAME) if given.add else None
+        self._earlier = read(given.output / JSON_NAME) if given.add else None
 
     def run(self) -> None:
         """Run everything in order."""
@@ -111,7 +112,7 @@ class Benchmark:
 
 def write_all(found: Document, directory: Path) -> None:
     """Write the three files of the page."""
-    results.write(found, directory / JSON_NAME)
+    write(found, directory / JSON_NAME)
     (directory / page.NAME).write_text(page.page(directory))
     (directory / "benchmarks-pipeline.svg").write_text(plot.svg(found))
 

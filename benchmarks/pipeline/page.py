@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.documents import Document
 from benchmarks.pipeline import results
-from benchmarks.pipeline.results import Document
 from benchmarks.provenance import MEASURED, Origin, told
 
 METHOD: Final = Path(__file__).with_name("method.md")

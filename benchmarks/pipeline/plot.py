@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from benchmarks.documents import Document, read
 from benchmarks.pipeline import results
-from benchmarks.pipeline.results import Document
 from benchmarks.svg import INK, picture
 
 WIDTH: Final = 760
@@ -18,7 +18,7 @@ BOTTOM: Final = 60
 
 def generated() -> str:
     """Return the plot of the stored results."""
-    return svg(results.read(results.JSON))
+    return svg(read(results.JSON))
 
 
 def svg(found: Document) -> str:

@@ -1,16 +1,15 @@
-"""The results, as stored in docs/benchmarks-pipeline.json."""
+"""The results, as stored in docs/benchmarks-pipeline.json and its neighbour."""
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.documents import Document
 from benchmarks.provenance import DOCS, MEASURED, Origin
 
-Document = dict[str, Any]
 JSON_NAME: Final = "benchmarks-pipeline.json"
+TURNS_NAME: Final = "benchmarks-pipeline-turns.json"
 JSON: Final = DOCS / JSON_NAME
 
 
@@ -31,18 +30,6 @@ def merge_runs(earlier: Document, found: Document) -> Document:
         "runs": sorted(runs, key=lambda run: int(run["lines"])),
         "cluster": found["cluster"] or earlier["cluster"],
     }
-
-
-def write(found: Document, path: Path) -> None:
-    path.write_text(json.dumps(found, indent=1) + "\n")
-
-
-def read(path: Path) -> Document:
-    """Raises OSError and ValueError."""
-    found = json.loads(path.read_text())
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} holds no object")
-    return found
 
 
 def stage_seconds(run: dict[str, Any]) -> dict[str, float]:

@@ -23,8 +23,8 @@ from typing import Final
 from benchmarks import page as whole_page
 from benchmarks.against_kafka.measure import TurnResult, run_turn
 from benchmarks.against_kafka.plan import BROKERS, QUICK, QUICK_WARM_UP, WARM_UP, WORKLOADS, AgentMode, Workload
-from benchmarks.against_kafka.results import Document, write
 from benchmarks.against_kafka.testbed import BenchmarkFailed, FurtherProperties, Testbed, testbed
+from benchmarks.documents import Document, write
 from benchmarks.provenance import DOCS, origin, refusal
 from benchmarks.rounds import Progress, by_turns
 from benchmarks.security import page, plot, results

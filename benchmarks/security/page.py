@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from benchmarks.against_kafka import results as of_turns
-from benchmarks.against_kafka.results import Document
+from benchmarks.documents import Document
 from benchmarks.provenance import measured_on
 from benchmarks.security import results
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.against_kafka.results import Document, read
+from benchmarks.documents import Document, read
 from benchmarks.security import results
 from benchmarks.svg import picture, text
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from benchmarks.against_kafka.measure import TurnResult
-from benchmarks.against_kafka.results import Document
+from benchmarks.documents import Document
 from benchmarks.provenance import DOCS, Origin
 from benchmarks.security.connections import Accepted, LoggedIn
 

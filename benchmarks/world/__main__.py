@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks import page as whole_page
+from benchmarks.documents import Document, read, write
 from benchmarks.provenance import DOCS, MEASURED, origin, refusal
 from benchmarks.world import page
 from benchmarks.world.measure import CALLS, MEMORY, PARTS
-from benchmarks.world.page import Document, Row
+from benchmarks.world.page import Row
 from benchmarks.world.plan import AXES, QUICK, TRACED_UP_TO, Axis, Size
 from lethe.cli.progress import progress
 
@@ -78,11 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(refused)
     axes = QUICK if options.quick else [axis for axis in AXES if options.axes is None or axis.name in options.axes]
     stored = DOCS / page.JSON_NAME
-    earlier = page.read(stored) if stored.exists() and not options.quick else None
+    earlier = read(stored) if stored.exists() and not options.quick else None
     document = merged(earlier, run(axes))
     print(json.dumps(document, indent=1) if options.json else page.page(document))
     if not options.quick:
-        stored.write_text(json.dumps(document, indent=1) + "\n")
+        write(document, stored)
         (DOCS / whole_page.NAME).write_text(whole_page.page(DOCS))
     return 0
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.against_kafka.plan import verdict
+from benchmarks.documents import Document
 from benchmarks.provenance import MEASURED, told
 from benchmarks.world import growth
 from benchmarks.world.growth import PHASES
@@ -14,7 +13,6 @@ from benchmarks.world.plan import TARGETS, Target
 
 JSON_NAME: Final = "benchmarks-world.json"
 Row = dict[str, Any]
-Document = dict[str, Any]
 SUMS: Final = (
     *("events", "effects", "operations", "requests", "MB", "largest frame, MB"),
     *("resident bytes held/peak", "traced bytes held/peak"),
@@ -38,12 +36,6 @@ Memory is in bytes by partition, in two measures. *Resident*: what the process h
 peak in any phase; this has the interpreter's free lists and what the allocator does not give back. *Traced*: what the
 core's live objects take after a failover, and their peak meanwhile, by tracemalloc; the wanted value is of this
 measure. It is taken up to 100,000 partitions. `make bench-world`."""
-
-
-def read(path: Path) -> Document:
-    """Return a stored document."""
-    found: Document = json.loads(path.read_text())
-    return found
 
 
 def key(row: Row) -> tuple[Any, ...]:

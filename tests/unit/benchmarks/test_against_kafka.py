@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import documents
 from benchmarks.against_kafka import many_page, page, plot, results
 from benchmarks.against_kafka.__main__ import parse
 from benchmarks.against_kafka.measure import PhaseMeasurement, TurnResult
@@ -36,7 +37,7 @@ def turn(workload: Workload, contestant: str, number: int, peak_mb: float, **sec
     return TurnResult(workload.name, contestant, number, peak_mb, measured, ())
 
 
-def document(*turns: TurnResult) -> results.Document:
+def document(*turns: TurnResult) -> documents.Document:
     return results.document(turns, ORIGIN)
 
 
@@ -121,8 +122,8 @@ def test_bars_are_as_long_as_their_times_say() -> None:
 
 
 def test_results_survive_the_file(tmp_path: Path) -> None:
-    results.write(FOUND, tmp_path / "found.json")
-    assert page.page(results.read(tmp_path / "found.json")) == page.page(FOUND)
+    documents.write(FOUND, tmp_path / "found.json")
+    assert page.page(documents.read(tmp_path / "found.json")) == page.page(FOUND)
 
 
 def test_a_journal_tells_what_came_since_the_last_look(tmp_path: Path) -> None:
@@ -198,7 +199,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_rounds_are_added_to_those_with_the_same_kafka(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "benchmarks.json"
-    results.write(FOUND, file)
+    documents.write(FOUND, file)
     given = ["--output", str(tmp_path), "--add"]
     assert parse(given).adds
     assert parse(given).stored == file

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.documents import Document, write
 from benchmarks.pipeline import page, results
 from benchmarks.pipeline.__main__ import parse
 from benchmarks.pipeline.plot import svg
@@ -24,7 +25,7 @@ def measured(lines: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def document(*runs: dict[str, Any], cluster: dict[str, Any] | None = None) -> results.Document:
+def document(*runs: dict[str, Any], cluster: dict[str, Any] | None = None) -> Document:
     return results.document(list(runs), cluster, ORIGIN)
 
 
@@ -59,7 +60,7 @@ def test_the_page_compares_the_largest_with_the_smallest() -> None:
 
 
 def test_the_comparison_can_be_measured_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results.write(document(measured(5_000_000, 300.0)), tmp_path / results.JSON_NAME)
+    write(document(measured(5_000_000, 300.0)), tmp_path / results.JSON_NAME)
     assert parse(["--sizes", "none", "--add", "--output", str(tmp_path)]).sizes == ()
     assert parse(["--sizes", "5:0.5,50:5", "--output", str(tmp_path)]).sizes == ((5, 0.5), (50, 5))
     for given, words in ((["--sizes", "none"], "--add leaves"), (["--sizes", "many"], "--sizes many: LINES")):

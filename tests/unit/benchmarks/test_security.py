@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.against_kafka.measure import PhaseMeasurement, TurnResult
 from benchmarks.against_kafka.plan import LARGE
-from benchmarks.against_kafka.results import Document
 from benchmarks.against_kafka.testbed import BenchmarkFailed
+from benchmarks.documents import Document
 from benchmarks.rounds import by_turns
 from benchmarks.security import page, plot, results
 from benchmarks.security.__main__ import listening_at, parse

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from benchmarks.documents import Document, read
 from benchmarks.provenance import MEASURED
 from benchmarks.world import growth, page
 from benchmarks.world.__main__ import main, merged
@@ -100,16 +101,16 @@ def test_requests_and_znodes_are_those_of_the_cluster() -> None:
 
 
 @pytest.fixture(scope="module")
-def quick() -> page.Document:
+def quick() -> Document:
     """What a quick run tells as JSON."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         assert main(["--quick", "--json"]) == 0
-    found: page.Document = json.loads(out.getvalue())
+    found: Document = json.loads(out.getvalue())
     return found
 
 
-def test_the_table_has_each_size_once_and_a_run_replaces_its_sizes(quick: page.Document) -> None:
+def test_the_table_has_each_size_once_and_a_run_replaces_its_sizes(quick: Document) -> None:
     found = quick
     sizes = {size for axis in QUICK for size in axis.sizes}
     assert "\n".join(page._table(page._newest(found["rows"]))).count("\n|") == 1 + len(sizes)
@@ -117,7 +118,7 @@ def test_the_table_has_each_size_once_and_a_run_replaces_its_sizes(quick: page.D
     assert [len(row["phases"]) for row in again["rows"]] == [0, *(4 for _ in found["rows"][1:])]
 
 
-def test_a_row_keeps_the_origin_that_it_was_measured_with(quick: page.Document) -> None:
+def test_a_row_keeps_the_origin_that_it_was_measured_with(quick: Document) -> None:
     old = {"when": "2020-02-02", "machine": {"processor": "one core"}, "versions": {"Lethe": "0123456-dirty"}}
     first, *others = quick["rows"]
     again = merged({"rows": [first | {MEASURED: old}, *others]}, others)
@@ -128,7 +129,7 @@ def test_a_row_keeps_the_origin_that_it_was_measured_with(quick: page.Document) 
     assert all("Python" in row[MEASURED]["versions"] for row in quick["rows"])
 
 
-def test_the_table_has_the_effects_of_all_phases(quick: page.Document) -> None:
+def test_the_table_has_the_effects_of_all_phases(quick: Document) -> None:
     row = quick["rows"][0]
     effects = sum(phase["effects"] for phase in row["phases"])
     names, _, first, *_ = page._table(quick["rows"])
@@ -187,7 +188,7 @@ def test_one_size_has_no_growth_and_a_size_of_two_axes_shows_its_spread() -> Non
     assert "20×5 on 10 was measured 2 times: failover 1.00 to 1.50 s," in growth.page(rows)[4]
 
 
-def test_what_a_partition_takes_is_traced(quick: page.Document) -> None:
+def test_what_a_partition_takes_is_traced(quick: Document) -> None:
     for row in quick["rows"]:
         assert 0 < row["traced_held_bytes"] < row["traced_peak_bytes"]
         assert f"{row['traced_held_bytes']:,.0f}/{row['traced_peak_bytes']:,.0f}" in page.page(quick)
@@ -196,7 +197,7 @@ def test_what_a_partition_takes_is_traced(quick: page.Document) -> None:
 def test_what_was_stored_is_shown(tmp_path: Path) -> None:
     rows = [{"axis": "brokers", **Size(20, 10, 3)._asdict(), "phases": []}]
     (tmp_path / page.JSON_NAME).write_text(json.dumps({"rows": rows}))
-    assert page.read(tmp_path / page.JSON_NAME)["rows"] == rows
+    assert read(tmp_path / page.JSON_NAME)["rows"] == rows
 
 
 def test_calls_are_counted_in_each_phase_and_grow_no_faster_than_the_topics() -> None:
