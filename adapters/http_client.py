@@ -23,12 +23,13 @@ from urllib.parse import urlsplit
 from lethe.adapters.http_hosts import is_loopback
 from lethe.adapters.http_token import TokenUnusable, read_tokens
 from lethe.adapters.security.files import read_file
+from lethe.adapters.security.handshakes import TrustRemedies, handshake_problem
 from lethe.adapters.security.unusable import Unusable
 
 TOKEN_VARIABLE: Final = "LETHE_HTTP_TOKEN_FILE"
 """The variable of the server's property, so that a command inside its container needs no other one."""
 CA_VARIABLE: Final = "LETHE_HTTP_CA_FILE"
-_CA_REMEDY: Final = f"name the CA that signs it (--controller-ca-file, or {CA_VARIABLE})"
+_TRUST: Final = TrustRemedies(f"name the CA that signs it (--controller-ca-file, or {CA_VARIABLE})")
 _PEM_REMEDY: Final = "name a file with certificates in PEM"
 _MAX_CA_BYTES: Final = 16 * 1024 * 1024
 _TOKEN_REMEDY: Final = f" (--controller-token-file, or {TOKEN_VARIABLE}, names the file for commands)"
@@ -119,7 +120,7 @@ async def get_json(
     except TimeoutError as error:
         raise HttpFailed(f"{url} did not answer within {timeout_ms} ms") from error
     except aiohttp.ClientConnectorCertificateError as error:
-        raise HttpFailed(f"{url} is not trusted: {_reason(error.certificate_error)}; {_CA_REMEDY}") from error
+        raise HttpFailed(_untrusted(url, error.certificate_error)) from error
     except aiohttp.ClientSSLError as error:
         raise HttpFailed(f"{url} cannot be asked over TLS: {error}; is it a server of plain HTTP?") from error
     except (aiohttp.ClientError, ValueError, OSError) as error:
@@ -145,5 +146,6 @@ def _headers(url: str, credentials: HttpCredentials, named_by_user: bool) -> dic
     return {"Authorization": f"Bearer {credentials.token()}"}
 
 
-def _reason(error: Exception) -> str:
-    return getattr(error, "verify_message", None) or str(error)
+def _untrusted(url: str, error: Exception) -> str:
+    assert isinstance(error, ssl.SSLCertVerificationError)
+    return handshake_problem(error, f"{url} is not trusted", urlsplit(url).hostname, trust=_TRUST)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import ssl
+from dataclasses import dataclass
 from typing import Final
 
 _OWN_NAME: Final = re.compile(r"(?<![\w.])ssl\.")
@@ -54,14 +55,31 @@ _REASONS: Final = {
 }
 
 
-def handshake_problem(error: OSError, peer: str, host: str | None = None, prefix: str = "") -> str:
+@dataclass(frozen=True, slots=True)
+class TrustRemedies:
+    """What a client can set so that it accepts a certificate."""
+
+    unknown_authority: str
+    other_host: str = ""
+    """Follows the remedies that each client has."""
+
+
+_PROPERTIES: Final = TrustRemedies(
+    "add that authority's certificate to ssl.truststore.location",
+    "; an empty ssl.endpoint.identification.algorithm switches the check off",
+)
+
+
+def handshake_problem(
+    error: OSError, peer: str, host: str | None = None, prefix: str = "", trust: TrustRemedies = _PROPERTIES
+) -> str:
     """Return a sentence about a failed handshake with `peer` (as it is to be shown), and what to do.
 
     `host` is the name that its certificate had to have, `prefix` is before the properties of this side. Peers that end
     the connection without an alert, as asyncio's servers do, are another OSError than SSLError.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
-        reason, remedy = _verification(error, host)
+        reason, remedy = _verification(error, host, trust)
     elif isinstance(error, ssl.SSLError) and shows_refusal(error):
         reason, remedy = _refusal(error)
     else:
@@ -85,23 +103,21 @@ def needs_a_setting(error: BaseException | None) -> bool:
     return shows_refusal(error)
 
 
-def _verification(error: ssl.SSLCertVerificationError, host: str | None) -> tuple[str, str]:
+def _verification(error: ssl.SSLCertVerificationError, host: str | None, trust: TrustRemedies) -> tuple[str, str]:
     code = error.verify_code
     if code == _EXPIRED:
         return "its certificate has expired", "renew it there, and check this machine's clock"
     if code == _NOT_YET:
         return "its certificate is not valid yet", "check the clocks of both machines"
     if code in _NO_ISSUER:
-        remedy = "add that authority's certificate to ssl.truststore.location"
-        return "its certificate is issued by an authority that is not trusted here", remedy
+        return "its certificate is issued by an authority that is not trusted here", trust.unknown_authority
     if code in (_OTHER_HOST, _OTHER_ADDRESS):
         named = "the host that was connected to" if host is None else repr(host)
         reason = (
             f"its certificate does not name {named} among its subject alternative names (its CN counts only where it "
             "has none, and never for an address)"
         )
-        remedy = "connect by a name that it has, or issue one with the name; an empty "
-        return reason, remedy + "ssl.endpoint.identification.algorithm switches the check off"
+        return reason, f"connect by a name that it has, or issue one with the name{trust.other_host}"
     return f"its certificate is refused: {error.verify_message}", "use a certificate that is issued for this purpose"
 
 
