@@ -32,6 +32,7 @@ from lethe.cli.running import finish
 from lethe.cli.zookeeper_access import access_variables, with_session
 
 if TYPE_CHECKING:
+    from lethe.admin.doctor_backup import Backup
     from lethe.admin.doctor_fix import TakeControl
     from lethe.admin.doctor_ills import IllKind
     from lethe.admin.doctor_look import BrokerQuestions, DoctorView
@@ -115,10 +116,11 @@ def doctor(
         known, named = parse_log_dirs(log_dir or ()), parse_log_dir_lists(log_dirs or ())
         owned = await asyncio.to_thread(owned_log_dirs, known, named)
         ask, confirm = questions(reach_from(command_config), broker_timeout_ms), None if yes else ask_user
+        saved = None if restore is None else await backup_in(restore)
 
         async def answer(session: ZooKeeperSession) -> Answer:
-            if restore is not None:
-                return await restored(session, restore, confirm)
+            if saved is not None:
+                return await restored(session, saved, confirm)
             directories = await of_this_cluster(session, owned)
             if not fix:
                 return await diagnosis(session, ask, directories)
@@ -260,16 +262,21 @@ def _control(
     return of
 
 
-async def restored(session: ZooKeeperSession, path: Path, confirm: Confirm | None) -> Answer:
-    """Take the repairs of a backup back. Raises Refusal where the tree has changed since, or the file is no backup."""
+async def backup_in(path: Path) -> Backup:
+    """Read the backup in the file. Raises Refusal."""
     from lethe.admin.doctor_backup import BackupUnusable, read_backup
+
+    try:
+        return await asyncio.to_thread(read_backup, path)
+    except BackupUnusable as unusable:
+        raise Refusal(f"--restore: {unusable}", Exit.USAGE) from unusable
+
+
+async def restored(session: ZooKeeperSession, backup: Backup, confirm: Confirm | None) -> Answer:
+    """Take the repairs of a backup back. Raises Refusal where the tree has changed since."""
     from lethe.admin.doctor_restore import plan_restore, restore
     from lethe.cli import doctor_show
 
-    try:
-        backup = await asyncio.to_thread(read_backup, path)
-    except BackupUnusable as unusable:
-        raise Refusal(f"--restore: {unusable}", Exit.USAGE) from unusable
     await _demand_zookeeper_mode(session)
     plan = await plan_restore(session, backup)
     if plan.groups and not plan.changed:

@@ -21,6 +21,7 @@ from lethe.admin.candidates_read import candidates_table
 from lethe.admin.controller_identity import acting_controller
 from lethe.admin.debt_forecast import forecast
 from lethe.admin.deletion_look import look, targets
+from lethe.admin.deletion_plan import TopicDeletionPlan
 from lethe.admin.deletion_plan_look import NO_ORDERS, mark_as_planned
 from lethe.admin.deletion_requests import deletions_paused
 from lethe.admin.deletion_wait import wait_until_gone
@@ -53,7 +54,7 @@ from lethe.cli.topics_delete_candidates import candidates_deletion
 from lethe.cli.topics_delete_grace import deletion_with_grace, demand_grace
 from lethe.cli.topics_delete_selection import selected
 from lethe.cli.topics_delete_unreadable import unreadable_deletion
-from lethe.cli.topics_plan_delete import PlanOptions, checked_plan, plan_options
+from lethe.cli.topics_plan_delete import PlanOptions, demand_as_planned, plan_options, read_plan
 from lethe.cli.ways import Way, through
 from lethe.protocol.durations import parse_duration_ms
 from lethe.protocol.topic_names import demand_expression
@@ -248,7 +249,8 @@ def delete(
             return await run(lambda session: candidates_deletion(session, wanted, table, confirm=confirm))
         if planned is not None:
             planned.demand_alone(named=bool(expressions) or unreadable or if_exists)
-            return await run(lambda session: planned_deletion(session, reach, planned, detail))
+            agreed = await read_plan(planned.path)
+            return await run(lambda session: planned_deletion(session, reach, planned, agreed, detail))
         if allow_writes or accept_unseen:
             raise ValueError("--allow-writes and --accept-unseen go with --plan, and have no effect without it")
         demand_sense(expressions, unreadable=unreadable, owe=owe, wait=wait, for_candidates=for_candidates)
@@ -325,13 +327,13 @@ def demand_sense(
 
 
 async def planned_deletion(
-    session: ZooKeeperSession, reach: BrokerReach, wanted: PlanOptions, detail: Detail
+    session: ZooKeeperSession, reach: BrokerReach, wanted: PlanOptions, agreed: TopicDeletionPlan, detail: Detail
 ) -> Answer:
     """Carry out the plan if nothing has changed. Raises Refusal that names each change."""
     if wanted.owe:
         await demand_obedience(session)
     async with reused_connections(reach, timeout_ms=min(ASK_TIMEOUT_MS, wanted.timeout_ms)) as ask:
-        agreed = await checked_plan(session, reach, wanted, ask)
+        await demand_as_planned(session, reach, wanted, agreed, ask)
         names = [each.topic for each in agreed.topics]
         if wanted.dry_run:
             return Answer([*names], tuple(f"Would delete topic {name}." for name in names))

@@ -155,15 +155,18 @@ def plan_options(path: Path | None, *, allow_writes: bool, accept_unseen: bool, 
     return PlanOptions(path, allow_writes, accept_unseen, **others)
 
 
-async def checked_plan(
-    session: ZooKeeperSession, reach: BrokerReach, wanted: PlanOptions, ask: AskAbout
-) -> TopicDeletionPlan:
-    """Return the plan if the cluster is as it was, and the user agrees. Raises Refusal that names each change."""
-    agreed = decode_plan(await asyncio.to_thread(read_given, "--plan", wanted.path), str(wanted.path))
+async def read_plan(path: Path) -> TopicDeletionPlan:
+    """Read the plan in the file. Raises Refusal."""
+    return decode_plan(await asyncio.to_thread(read_given, "--plan", path), str(path))
+
+
+async def demand_as_planned(
+    session: ZooKeeperSession, reach: BrokerReach, wanted: PlanOptions, agreed: TopicDeletionPlan, ask: AskAbout
+) -> None:
+    """Check that the cluster is as it was, and that the user agrees. Raises Refusal that names each change."""
     names = [each.topic for each in agreed.topics]
     await demand_unprotected(session, names)
     now = await look(session, reach, names, ask)
     demand_unchanged(agreed, now, allow_writes=wanted.allow_writes, accept_unseen=wanted.accept_unseen)
     question = f"Delete {plural(len(names), 'this', 'these')} {counted(len(names), 'topic')}, as planned?"
     await demand_agreement((*(f"  {name}" for name in names), *summary(agreed)), question, wanted.confirm)
-    return agreed
