@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from lethe.adapters.config_kafka_names import KAFKA_NAMES
+from lethe.adapters.config_kafka_names import KAFKA_NAMES, listener_of, without_listener
 from lethe.adapters.config_listeners import PROTOCOL_MAP, read_protocols
 from lethe.adapters.config_misspelt import misspelt
 from lethe.adapters.kafka.reach import BrokerReach
@@ -129,26 +129,43 @@ def load_client_reach(path: Path, warn: Callable[[str], None] = _nowhere) -> Bro
 
 
 def without_effect(values: Values, prefix: str = "") -> list[str]:
-    """Return a warning where properties for TLS or a login are given and `security.protocol` is not; without values,
-    which may be secrets."""
-    reader = PrefixedValues(values, (prefix,))
-    if reader.given(CLIENT_PROTOCOL.name) is not None:
+    """Return warnings of properties for TLS or a login that are not used; without values, which may be secrets.
+
+    ssl.truststore.location                          used only beside `security.protocol`
+    listener.name.internal.ssl.truststore.location   never used, since clients have no listeners
+    """
+    name = prefix + CLIENT_PROTOCOL.name
+    given = {each: setting for each, setting in values.settings.items() if setting.value.strip()}
+    if name in given and given[name].value.strip() == CLIENT_PROTOCOL.default:
         return []
-    securing = {prefix + name for name in (*CLIENT_SCHEMA, *KAFKA_NAMES) if name.startswith(_SECURING)}
-    idle = [
-        name for name in values.settings if name in securing and reader.given(name.removeprefix(prefix)) is not None
-    ]
-    if not idle:
-        return []
-    name, origin = prefix + CLIENT_PROTOCOL.name, values.settings[idle[0]].origin
-    has_login = any(not each.startswith(f"{prefix}ssl.") for each in idle)
-    has_tls = any(each.startswith(f"{prefix}ssl.") for each in idle)
-    protocols = "SASL_SSL" if has_login and has_tls else "SASL_SSL or SASL_PLAINTEXT" if has_login else "SSL"
-    warning = (
-        f"{origin}: {listed(idle, MAX_IDLE_SHOWN)}: without {name}, which is PLAINTEXT by default, brokers are reached "
-        f"without TLS and login; add {name}={protocols}, or {name}=PLAINTEXT if that is meant"
-    )
-    return [warning]
+    idle = [] if name in given else [each for each in given if each.startswith(prefix) and _secures(each, prefix)]
+    # Where there is a prefix, the listeners in the file are those of the daemon.
+    of_listeners = [] if prefix else [each for each in given if listener_of(each) and _secures(without_listener(each))]
+    plaintext = f"without {name}, which is PLAINTEXT by default, brokers are reached without TLS and login"
+    warnings = []
+    if idle:
+        remedy = f"add {name}={_protocols(idle, prefix)}, or {name}=PLAINTEXT if that is meant"
+        warnings.append(f"{given[idle[0]].origin}: {listed(idle, MAX_IDLE_SHOWN)}: {plaintext}; {remedy}")
+    if of_listeners:
+        known = [*dict.fromkeys(map(without_listener, of_listeners))]
+        reason, remedy = "clients use no properties of listeners", f"write {listed(known, MAX_IDLE_SHOWN)}"
+        if name not in given and not idle:
+            reason, remedy = f"{reason}, and {plaintext}", f"{remedy}, and add {name}={_protocols(known)}"
+        warnings.append(f"{given[of_listeners[0]].origin}: {listed(of_listeners, MAX_IDLE_SHOWN)}: {reason}; {remedy}")
+    return warnings
+
+
+def _secures(name: str, prefix: str = "") -> bool:
+    """Return whether a property is for TLS or a login."""
+    name = name.removeprefix(prefix)
+    return name.startswith(_SECURING) and (name in CLIENT_SCHEMA or name in KAFKA_NAMES)
+
+
+def _protocols(names: Sequence[str], prefix: str = "") -> str:
+    """Return which protocols use these properties for TLS and logins."""
+    has_tls = any(each.startswith(f"{prefix}ssl.") for each in names)
+    has_login = any(not each.startswith(f"{prefix}ssl.") for each in names)
+    return "SASL_SSL" if has_login and has_tls else "SASL_SSL or SASL_PLAINTEXT" if has_login else "SSL"
 
 
 def _channel(

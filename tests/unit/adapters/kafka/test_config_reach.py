@@ -172,7 +172,14 @@ def test_lines_without_effect_are_named_because_the_connection_is_plaintext(
     assert "secret" not in said
 
 
-@pytest.mark.parametrize("lines", ["security.protocol=PLAINTEXT\nssl.truststore.location=/x\n", "acks=all\n", ""])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "security.protocol=PLAINTEXT\nssl.truststore.location=/x\nlistener.name.a.ssl.truststore.location=/x\n",
+        "acks=all\nlistener.name.a.max.connections=1\n",
+        "",
+    ],
+)
 def test_plaintext_that_is_chosen_or_has_nothing_beside_it_is_not_remarked(lines: str, tmp_path: Path) -> None:
     file, warnings = tmp_path / "client.properties", list[str]()
     file.write_text(lines)
@@ -180,8 +187,54 @@ def test_plaintext_that_is_chosen_or_has_nothing_beside_it_is_not_remarked(lines
     assert warnings == []
 
 
+OF_LISTENERS = "clients use no properties of listeners"
+AND_PLAINTEXT = (
+    f"{OF_LISTENERS}, and without security.protocol, which is PLAINTEXT by default, brokers are reached without TLS "
+    "and login"
+)
+
+
+@pytest.mark.parametrize(
+    "names, beside, said",
+    [
+        (
+            ("listener.name.internal.ssl.truststore.location", "listener.name.other.ssl.truststore.location"),
+            "",
+            f"{AND_PLAINTEXT}; write ssl.truststore.location, and add security.protocol=SSL",
+        ),
+        (
+            ("listener.name.internal.scram-sha-512.sasl.jaas.config",),
+            "",
+            f"{AND_PLAINTEXT}; write sasl.jaas.config, and add security.protocol=SASL_SSL or SASL_PLAINTEXT",
+        ),
+        (
+            ("listener.name.internal.ssl.key.password",),
+            "security.protocol=SSL",
+            f"{OF_LISTENERS}; write ssl.key.password",
+        ),
+    ],
+)
+def test_lines_of_listeners_are_remarked_because_clients_have_none(
+    names: tuple[str, ...], beside: str, said: str, tmp_path: Path
+) -> None:
+    file, warnings = tmp_path / "client.properties", list[str]()
+    file.write_text("\n".join((*(f"{name}=secret" for name in names), beside)))
+    load_client_reach(file, warnings.append)
+    assert warnings == [f"{file}:1: {', '.join(names)}: {said}"]
+
+
+def test_lines_of_listeners_beside_others_without_effect_are_remarked_on_their_own(tmp_path: Path) -> None:
+    file, warnings = tmp_path / "client.properties", list[str]()
+    file.write_text("sasl.mechanism=PLAIN\nlistener.name.internal.sasl.jaas.config=secret\n")
+    load_client_reach(file, warnings.append)
+    others, of_listeners = warnings
+    assert others.startswith(f"{file}:1: sasl.mechanism: without security.protocol")
+    assert of_listeners == f"{file}:2: listener.name.internal.sasl.jaas.config: {OF_LISTENERS}; write sasl.jaas.config"
+
+
 def test_prefixed_lines_without_effect_are_named_with_their_prefix() -> None:
-    given = values("j.sasl.mechanism=PLAIN\nssl.truststore.location=/x\n")
+    others = "ssl.truststore.location=/x\nlistener.name.internal.ssl.truststore.location=/x\n"
+    given = values(f"j.sasl.mechanism=PLAIN\n{others}")
     read_client_reach(given, "j.")
     (said,) = given.warnings
     assert said.startswith("f:1: j.sasl.mechanism: without j.security.protocol, ")
