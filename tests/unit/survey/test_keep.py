@@ -17,6 +17,7 @@ from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODE
 from lethe.survey.keep import SaveFailed, require_writable, save_survey
 from lethe.survey.records import manifest, rows_of
 from lethe.survey.views import Survey, ZooKeeperTree
+from tests.fakes.rights import open_directory, unprivileged
 from tests.unit.survey.test_records import SEEN
 
 
@@ -100,14 +101,11 @@ def test_a_file_is_no_place_for_surveys(tmp_path: Path) -> None:
         require_writable(tmp_path / "file" / "below")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_takes_nothing_is_found_before_the_survey(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(SaveFailed, match="Permission denied"):
-            require_writable(tmp_path)
-    finally:
-        tmp_path.chmod(0o700)
+def test_a_directory_that_takes_nothing_is_found_before_the_survey() -> None:
+    with open_directory() as place:
+        place.chmod(0o555)
+        with unprivileged(), pytest.raises(SaveFailed, match="Permission denied"):
+            require_writable(place)
 
 
 def test_a_place_that_takes_nothing_from_anybody_is_found_before_the_survey() -> None:
