@@ -70,11 +70,12 @@ from lethe.protocol.kafka.to_controller import (
     ControllerRequest,
     ControllerResponse,
     error_response,
+    request_name,
 )
 from lethe.protocol.security.authorizer import Sender
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import Check
-from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome
+from lethe.protocol.zookeeper.packing import GroupDone, GroupOutcome, write_failure_words
 
 R = TypeVar("R", bound=ControllerRequest)
 
@@ -159,7 +160,8 @@ def on_control_proven(step: StepContext, then: ControlProven, outcome: GroupOutc
         step.reply(then.key, then.response)
         return
     request = step.context.cluster.unanswered[then.key].request
-    step.refuse("controller", f"answering {type(request).__name__}", f"{paths.controller_epoch()}: {outcome}")
+    why = f"checking {paths.controller_epoch()} failed with {write_failure_words(outcome)}"
+    step.refuse("controller", f"answering {request_name(request)}", why)
     step.reply(then.key, refused(request))
 
 

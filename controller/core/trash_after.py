@@ -46,8 +46,8 @@ from lethe.protocol.zookeeper.operations import (
     GetData,
     Operation,
     ReadOutcome,
+    failure_words,
     is_absent,
-    read_error,
 )
 from lethe.protocol.zookeeper.znodes import TrashEntry, TrashPhase
 
@@ -138,7 +138,7 @@ def _decoded(name: str, outcomes: Sequence[ReadOutcome]) -> dict[str, dict[int, 
     for number, outcome in enumerate(outcomes):
         path = paths.trashed_offsets(name, number)
         if not isinstance(outcome, Data):
-            return f"{path} cannot be read: {'it is gone' if is_absent(outcome) else read_error(outcome)}"
+            return f"{path} cannot be read: {'it is gone' if is_absent(outcome) else failure_words(outcome)}"
         try:
             for group, offsets in znodes.decode_offsets(path, outcome.data).items():
                 groups.setdefault(group, {}).update(offsets)

@@ -80,6 +80,7 @@ from lethe.protocol.kafka.to_controller import (
     ControllerResponse,
     error_response,
     errors_of,
+    request_name,
 )
 from lethe.protocol.kafka.versions import SPOKEN, VersionRange
 from lethe.protocol.vocabulary import Broker, BrokerId, Endpoint
@@ -242,7 +243,7 @@ class BrokerListener:
             sender = peer if isinstance(request, AdminRequest) else f"broker {request.broker_id}"
             logger.warning("%s waited %d ms for %s", sender, self._max_wait_ms, header.api.name)
             response = error_response(request, ErrorCode.REQUEST_TIMED_OUT)
-        self._metrics.request_answered(_name(request), time.monotonic() - started_s, _errors(response))
+        self._metrics.request_answered(request_name(request), time.monotonic() - started_s, _errors(response))
         return response
 
     async def _ask(
@@ -306,10 +307,6 @@ def proxy_for(
         max_answer_bytes=max_answer_bytes,
         reach=reach,
     )
-
-
-def _name(request: ControllerRequest) -> str:
-    return type(request).__name__.removesuffix("Request")
 
 
 def _errors(response: ControllerResponse) -> Mapping[str, int]:

@@ -172,6 +172,11 @@ ControllerRequest = BrokersRequest | AdminRequest
 ControllerResponse = BrokersResponse | AdminResponse
 
 
+def request_name(request: ControllerRequest) -> str:
+    """Return the name that Kafka has for the request, such as AlterPartition."""
+    return type(request).__name__.removesuffix("Request")
+
+
 def error_response(request: ControllerRequest, error: int, message: str | None = None) -> ControllerResponse:
     """Return the response with this error for the whole request: at the top where the response has one, and for each
     thing that a client's request names. Responses to brokers have no message."""

@@ -11,7 +11,7 @@ from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.group_offsets import CommittedOffset
 from lethe.protocol.vocabulary import GROUP_METADATA_TOPIC, LEADER_DURING_DELETE
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import ANY_VERSION, SetData
+from lethe.protocol.zookeeper.operations import ANY_VERSION, SetData, ZkError, error_words
 from lethe.protocol.zookeeper.znodes import TrashPhase
 from tests.fakes.consumer_groups import SlowGroups
 from tests.fakes.one_controller import OneController, consent
@@ -99,6 +99,15 @@ def test_retention_does_not_wait_for_saved_offsets_that_cannot_be_understood() -
     until_settled(world)
     assert world.groups.committed == {"orders": COMMITTED}
     assert entry(world) is None
+
+
+def test_saved_offsets_that_zookeeper_does_not_show_are_named_with_the_remedy() -> None:
+    world = trashed(committed())
+    world.refusals = {paths.trashed_offsets("orders", 0): ZkError.NO_AUTH}
+    request(world, "orders")
+    until_settled(world)
+    said = f"{paths.trashed_offsets('orders', 0)} cannot be read: {error_words(ZkError.NO_AUTH)}"
+    assert said in refusals(world, "topic/orders")[-1]
 
 
 def test_offsets_wait_for_a_coordinator_that_may_take_a_tombstone_of_the_controller_before() -> None:

@@ -7,12 +7,13 @@ import pytest
 from lethe.controller.core.config import CoreConfig
 from lethe.controller.core.context import Context
 from lethe.controller.core.controller import after_fault
-from lethe.controller.core.effects import Effect, ReadZnodes, Reply
+from lethe.controller.core.effects import Effect, ReadZnodes, Record, Reply
 from lethe.controller.core.events import BrokerRequested, SessionLost, ZnodesRead, ZnodesWritten
 from lethe.controller.core.mutation import queue_deletion
 from lethe.controller.core.requests import refused
 from lethe.controller.core.step_context import StepContext
 from lethe.controller.core.transitions import PartitionState, ReplicaState
+from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.kafka.to_controller import (
     AllocateProducerIdsRequest,
@@ -30,7 +31,7 @@ from lethe.protocol.kafka.to_controller import (
 from lethe.protocol.kafka.versions import LATEST
 from lethe.protocol.vocabulary import BrokerEpoch, BrokerId
 from lethe.protocol.zookeeper import paths
-from lethe.protocol.zookeeper.operations import Check, ReadFailed, ZkError
+from lethe.protocol.zookeeper.operations import Check, ReadFailed, ZkError, error_words
 from lethe.protocol.zookeeper.packing import FenceFailed, GroupFailed, GroupOutcome, GroupUnknown
 from tests.unit.controller.core.stage import NOW_MS, add_topic, feed, in_charge, leading, write_in
 
@@ -167,6 +168,15 @@ def test_answer_without_a_write_is_not_given_unless_we_are_in_charge(
     after = feed(context, ZnodesWritten(write.id, (outcome,), controller_moved=moved))
     assert replies(after) == [Reply(7, refused(request_))]
     assert context.cluster.unanswered == {}
+
+
+def test_a_check_of_the_epoch_that_is_refused_is_recorded_in_words() -> None:
+    context = idle()
+    write = write_in(feed(context, BrokerRequested(7, NOTHING_LED, 0)))
+    after = feed(context, ZnodesWritten(write.id, (GroupFailed(-1, ZkError.NO_AUTH),)))
+    (refusal,) = (each.record for each in after if isinstance(each, Record) and "why" in each.record.data)
+    assert (refusal.type, refusal.data["what"]) == (EventRecordType.REFUSAL, "answering ControlledShutdown")
+    assert refusal.data["why"] == f"checking /controller_epoch failed with {error_words(ZkError.NO_AUTH)}"
 
 
 def test_answer_to_a_request_that_was_answered_is_a_fault() -> None:
