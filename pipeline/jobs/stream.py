@@ -213,7 +213,7 @@ class Stream:
                 return
             if self._failure is not None:
                 raise self._failure from error
-            raise StreamFailed(_error_message(str(error))) from error
+            raise StreamFailed(_error_message(error)) from error
         finally:
             if query.isActive:
                 query.stop()
@@ -314,7 +314,13 @@ def kafka_lines(spark: SparkSession, kafka: KafkaTopic, max_bytes: int) -> DataF
     )
 
 
-def _error_message(text: str) -> str:
-    """The message of a source: the last line of its trace, if any."""
+def _error_message(error: Exception) -> str:
+    """Return the message of a source, the last line of its trace; without one that of Spark, and its first cause."""
+    text = str(error)
     raised = [line.strip() for line in text.splitlines() if line[:1].isalpha() and "Error" in line.partition(":")[0]]
-    return raised[-1] if raised else text.splitlines()[0]
+    if raised:
+        return raised[-1]
+    cause = error
+    while (inner := getattr(cause, "_cause", None)) is not None:
+        cause = inner
+    return ": ".join(dict.fromkeys(each.partition("\n")[0] for each in (text, str(cause))))

@@ -50,6 +50,28 @@ def test_without_secrets_nothing_is_referred_to(tmp_path: Path) -> None:
     assert options == {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.type": "PEM"}
 
 
+TOKEN = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url=file:///run/token\n"
+HANDLER = "kafka.sasl.login.callback.handler.class"
+
+
+def test_a_token_needs_no_more_lines_than_for_commands(tmp_path: Path) -> None:
+    path = written(tmp_path, TOKEN)
+    options = kafka_options(path, no_warning)
+    assert options["kafka.sasl.jaas.config"].endswith(".OAuthBearerLoginModule required;")
+    assert options[HANDLER] == "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+    url = "sasl.oauthbearer.token.endpoint.url"
+    assert options[f"kafka.{url}"] == f"${{file:{path}:{url}}}"
+
+
+def test_lines_for_a_token_have_precedence(tmp_path: Path) -> None:
+    path = written(tmp_path, f"{TOKEN}sasl.login.callback.handler.class=mine\nsasl.jaas.config=a.Module required;\n")
+    options = kafka_options(path, no_warning)
+    assert options[HANDLER] == "mine"
+    assert options["kafka.sasl.jaas.config"] == f"${{file:{path}:sasl.jaas.config}}"
+    other = written(tmp_path, TOKEN.replace("OAUTHBEARER", "PLAIN"))
+    assert HANDLER not in kafka_options(other, no_warning)
+
+
 def test_a_misspelt_line_does_not_lead_to_plaintext(tmp_path: Path) -> None:
     path = written(tmp_path, "client.id=me\nsecurity.protocl=SASL_SSL\n")
     with pytest.raises(ConfigError) as refused:
@@ -81,6 +103,7 @@ def test_a_relative_path_is_found_from_anywhere(tmp_path: Path, monkeypatch: pyt
         ),
         ("c.properties", "java.security.auth.login.config=/etc/jaas", "write sasl.jaas.config with the login module"),
         ("c.properties", "lethe.sasl.oauthbearer.token.command=get", "sasl.oauthbearer.token.endpoint.url"),
+        ("c.properties", f"sasl.jaas.config=a.Plain required password=two {SECRET};", "sasl.jaas.config: .*mend that"),
         ("a:b.properties", f"ssl.keystore.password={SECRET}", "has a colon or a brace in its path"),
     ],
 )

@@ -20,9 +20,12 @@ class Query:
 
     isActive = True  # noqa: N815 - as Spark has it
 
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error or StreamingQueryException("a worker is gone")
+
     def awaitTermination(self, timeout: float | None = None) -> None:  # noqa: N802 - as Spark has it
         self.isActive = False
-        raise StreamingQueryException("a worker is gone")
+        raise self._error
 
 
 @pytest.fixture
@@ -48,6 +51,22 @@ def test_what_has_to_be_mended_is_told_all_the_same(failing: Stream) -> None:
 def test_otherwise_a_failure_is_one(failing: Stream) -> None:
     with pytest.raises(StreamFailed, match="a worker is gone"):
         failing._await_end(cast("Any", Query()))
+
+
+class JavaError(StreamingQueryException):
+    """As PySpark has the errors of Java."""
+
+    def __init__(self, message: str, cause: Exception | None) -> None:
+        super().__init__(message)
+        self._cause = cause
+
+
+def test_a_failure_is_told_with_its_first_cause(failing: Stream) -> None:
+    first = JavaError("Could not find a 'KafkaClient' entry\n", None)
+    error = JavaError("Failed to create new KafkaAdminClient\nmore", JavaError("Failed to create", first))
+    said = "^Failed to create new KafkaAdminClient: Could not find a 'KafkaClient' entry$"
+    with pytest.raises(StreamFailed, match=said):
+        failing._await_end(cast("Any", Query(error)))
 
 
 class IdleQuery:
