@@ -45,6 +45,7 @@ from lethe.protocol.zookeeper.operations import (
     ReadOutcome,
     SetData,
     ZkError,
+    ZnodeError,
     error_words,
     failure_words,
     is_absent,
@@ -103,16 +104,18 @@ def _operation(context: Context, key: DebtKey, debt: Debt) -> Operation:
     return SetData(key.path, data, ANY_VERSION) if exists else Create(key.path, data)
 
 
-def on_parents_created(step: StepContext, task: DebtParentsCreated, outcomes: Sequence[GroupOutcome]) -> dict[str, str]:
+def on_parents_created(
+    step: StepContext, task: DebtParentsCreated, outcomes: Sequence[GroupOutcome]
+) -> dict[str, ZnodeError]:
     """Store which parents exist, and write the debts; return the topics whose debts have no parent, with the error."""
     known = step.context.cluster.debts.parents
-    errors: dict[BrokerId, str] = {}
+    errors: dict[BrokerId, ZnodeError] = {}
     for broker, outcome in zip(task.brokers, outcomes[-len(task.brokers) :], strict=True):
         if isinstance(outcome, GroupFailed) and outcome.error is not ZkError.NODE_EXISTS:
-            errors[broker] = f"{paths.debts_of(broker)}: {error_words(outcome.error)}"
+            errors[broker] = ZnodeError(outcome.error, paths.debts_of(broker))
         else:
             known[broker] = None
-    refused: dict[str, str] = {}
+    refused: dict[str, ZnodeError] = {}
     for name in task.topics:
         for key, _ in missing(step.context, name, step.now_ms):
             if key.broker in errors:
@@ -121,13 +124,13 @@ def on_parents_created(step: StepContext, task: DebtParentsCreated, outcomes: Se
     return refused
 
 
-def on_written(step: StepContext, task: DebtsWritten, outcomes: Sequence[GroupOutcome]) -> dict[str, str]:
+def on_written(step: StepContext, task: DebtsWritten, outcomes: Sequence[GroupOutcome]) -> dict[str, ZnodeError]:
     """Store the debts that were written; return the topics of the others with the error."""
     debts = step.context.cluster.debts
-    refused: dict[str, str] = {}
+    refused: dict[str, ZnodeError] = {}
     for (key, debt), outcome in zip(task.debts, outcomes, strict=True):
         if isinstance(outcome, GroupFailed):
-            refused[key.topic] = f"{key.path}: {error_words(outcome.error)}"
+            refused[key.topic] = ZnodeError(outcome.error, key.path)
             _note_surprise(step, key, outcome.error)
             continue
         debts.unreadable.pop(key.path, None)

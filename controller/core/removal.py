@@ -62,7 +62,7 @@ from lethe.protocol.zookeeper.operations import (
     Present,
     Read,
     ReadOutcome,
-    error_words,
+    ZnodeError,
     read_error,
 )
 from lethe.protocol.zookeeper.packing import DEFAULT_MAX_BYTES, GroupFailed, GroupOutcome, group_bytes, operation_bytes
@@ -210,7 +210,7 @@ def on_topics_removed(step: StepContext, task: TopicsRemoved, outcomes: Sequence
         at += parts
         problem = next((outcome for outcome in mine if isinstance(outcome, GroupFailed)), None)
         if problem is not None and task.searched:
-            _give_up_for_now(step, name, error_words(problem.error))
+            _give_up_for_now(step, name, ZnodeError(problem.error))
         elif problem is not None:
             unclear.append(name)
         elif last:
@@ -329,7 +329,7 @@ def on_topic_trees_searched(step: StepContext, task: TopicTreesSearched, outcome
         grown = _grown(tree, mine, step.context.cluster.topics[tree.topic].created_zxid)
         if grown is None:
             replaced.append(tree.topic)
-        elif isinstance(grown, str):
+        elif isinstance(grown, ZnodeError):
             _give_up_for_now(step, tree.topic, grown)
         else:
             trees.append(grown)
@@ -356,7 +356,7 @@ def on_topic_trees_searched(step: StepContext, task: TopicTreesSearched, outcome
     _write_removals(step, chosen, searched=True)
 
 
-def _grown(tree: TopicTree, outcomes: Sequence[ReadOutcome], created_zxid: int) -> TopicTree | str | None:
+def _grown(tree: TopicTree, outcomes: Sequence[ReadOutcome], created_zxid: int) -> TopicTree | ZnodeError | None:
     """Return the tree with one more level, the error that prevented reading it, or None for that of another topic."""
     found = list(tree.found)
     below: list[str] = []
@@ -368,16 +368,15 @@ def _grown(tree: TopicTree, outcomes: Sequence[ReadOutcome], created_zxid: int) 
             found.append(path)
             below.extend(f"{path}/{name}" for name in outcome.names)
         elif (error := read_error(outcome)) is not None:
-            return f"{path}: {error_words(error)}"
+            return ZnodeError(error, path)
     return TopicTree(tree.topic, tuple(found), tuple(below))
 
 
-def _give_up_for_now(step: StepContext, name: str, what: str) -> None:
+def _give_up_for_now(step: StepContext, name: str, why: ZnodeError) -> None:
     deletion = step.context.cluster.deletions[name]
-    deletion.znode_problem = problem = DeletionProblem.met(deletion.znode_problem, what, step.now_ms)
-    step.record(EventRecordType.REFUSAL, f"topic/{name}", what="removing its znodes", why=what)
+    deletion.znode_problem = problem = DeletionProblem.met(deletion.znode_problem, why.words, step.now_ms)
+    step.record(EventRecordType.REFUSAL, f"topic/{name}", what="removing its znodes", why=why.words)
     set_ineligible(step.context.cluster, deletion, True)
-    # Count by the error's name only: the path behind it differs for each topic.
-    count_retry(step.context, RetriedAction.ZNODES, what.partition(" ")[0])
+    count_retry(step.context, RetriedAction.ZNODES, why.error.name)
     retry_later(step, name, problem.attempts)
     _catch_up(step, (name,))

@@ -67,6 +67,19 @@ def error_words(error: ZkError) -> str:
             return error.name
 
 
+class ZnodeError(NamedTuple):
+    """An error, and the path of the znode that it is about, where that is known."""
+
+    error: ZkError
+    path: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The path and `error_words`."""
+        words = error_words(self.error)
+        return words if self.path is None else f"{self.path}: {words}"
+
+
 class Stat(NamedTuple):
     """The parts of ZooKeeper's Stat that Kafka's protocol uses."""
 

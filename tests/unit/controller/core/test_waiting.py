@@ -141,6 +141,7 @@ def test_znodes_that_may_not_be_removed() -> None:
     (wait,) = waits(world.context, "t")
     assert (wait.waiting_for, wait.last_error) == (W.ZNODES, f"/config/topics/t: {error_words(ZkError.NO_AUTH)}")
     assert wait.next_try_ms == world.now_ms + 500
+    assert world.context.deletion_retries == {(RetriedAction.ZNODES, "NO_AUTH"): 1}, "neither path nor remedy"
 
 
 @pytest.mark.parametrize("first", ["topic", "marker", "election"])
