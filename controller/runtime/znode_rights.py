@@ -2,7 +2,11 @@
 
 A controller that may write `/controller` and not `/controller_epoch` would take control from its holder, and could not
 begin its term at the end of the grace period: the cluster would have no controller. So one multi tries everything that
-each controller writes, and is never applied, since its last operation expects a version that no znode has:
+each controller writes, and is never applied, since its last operation expects a version that no znode has. The znodes
+with children are read before, since a controller that may not read `/admin/delete_topics` could not begin either:
+
+    read /admin                                 allowed
+    …
 
     create and delete a child of /               allowed
     create and delete a child of /brokers/topics NO_AUTH: the access list of /brokers/topics does not admit this client
@@ -10,8 +14,9 @@ each controller writes, and is never applied, since its last operation expects a
     set /controller_epoch, version -2            BAD_VERSION: everything is allowed
 
 ZooKeeper checks access lists before versions (PrepRequestProcessor.pRequest2Txn), and drops all changes of a multi with
-one operation that fails. Missing znodes are left out; the access list of the parent says who may create them. The
-access lists of single topics are not checked.
+one operation that fails. Missing znodes are left out; the access list of the parent says who may create them. A znode
+that may not be read exists, also for a server that does not tell its existence. The access lists of single topics are
+not checked.
 """
 
 from __future__ import annotations
@@ -23,14 +28,15 @@ from lethe.adapters.zookeeper.interface import WriteRefused, ZooKeeperSession
 from lethe.protocol.counting import listed
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
-    Exists,
+    GetData,
     MultiFailed,
     Operation,
-    Present,
     SetData,
     ZkError,
     absence_check,
     error_words,
+    is_absent,
+    read_error,
 )
 
 PARENTS: Final = (
@@ -57,10 +63,9 @@ _LAST: Final = SetData(paths.CONTROLLER_EPOCH, b"", _NO_VERSION)
 
 
 async def demand_rights(session: ZooKeeperSession) -> None:
-    """Raise WriteRefused with all znodes that may not be written. Changes nothing. Raises RegistrationFailed where it
-    cannot be found out, and SessionLost."""
-    outcomes = await session.read([Exists(path) for path in PARENTS])
-    parents = [path for path, found in zip(PARENTS, outcomes, strict=True) if isinstance(found, Present)]
+    """Raise WriteRefused with all znodes that may not be written. Changes nothing. Raises RegistrationFailed where some
+    may not be read, or where it cannot be found out, and SessionLost."""
+    parents, unreadable = await _readable(session)
     forbidden: list[str] = []
     unanswered = 0
     while unanswered < MAX_ATTEMPTS:
@@ -84,8 +89,27 @@ async def demand_rights(session: ZooKeeperSession) -> None:
         del parents[place]
     else:
         raise RegistrationFailed("ZooKeeper did not answer whether this controller may write its znodes")
+    if unreadable:
+        also = f", and to write {listed(forbidden)}" if forbidden else ""
+        what = f"ZooKeeper refuses to read {listed(unreadable)}{also}: {error_words(ZkError.NO_AUTH)}"
+        raise RegistrationFailed(what, ZkError.NO_AUTH)
     if forbidden:
         raise WriteRefused(listed(forbidden), ZkError.NO_AUTH)
+
+
+async def _readable(session: ZooKeeperSession) -> tuple[list[str], list[str]]:
+    """Return the existing ones of PARENTS that may be read, and those that may not."""
+    readable: list[str] = []
+    unreadable: list[str] = []
+    for path, found in zip(PARENTS, await session.read([GetData(path) for path in PARENTS]), strict=True):
+        error = read_error(found)
+        if error is ZkError.NO_AUTH:
+            unreadable.append(path)
+        elif error is not None:
+            raise RegistrationFailed(f"ZooKeeper does not give the data of {path}: {error_words(error)}", error)
+        elif not is_absent(found):
+            readable.append(path)
+    return readable, unreadable
 
 
 def _child(parent: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import pytest
 
 from lethe.adapters.registration import RegistrationFailed, ensure_roots
-from lethe.adapters.zookeeper.interface import WriteRefused, ZooKeeperSession
+from lethe.adapters.zookeeper.interface import WriteRefused, needs_new_settings
 from lethe.controller.runtime.znode_rights import CHILD, PARENTS, demand_rights
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
@@ -19,12 +20,12 @@ from lethe.protocol.zookeeper.operations import (
     SetData,
     ZkError,
 )
-from tests.fakes.forbidden_znodes import ErrorOf, Refusing
-from tests.fakes.zookeeper import FakeZooKeeper
+from tests.fakes.forbidden_znodes import NO_AUTH, ErrorOf, Refusing, forbidding
+from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 
 
-async def demand(error_of: ErrorOf, unknown: int = 0) -> int:
-    """Return the number of multis that were sent; the tree has to be as before."""
+async def demand(error_of: ErrorOf, unknown: int = 0, hidden: Sequence[str] = (), tells_existence: bool = True) -> int:
+    """Return the number of multis that were sent; the tree has to be as before. `hidden` may not be read."""
     zookeeper = FakeZooKeeper()
     async with zookeeper.open_session(lambda _: None) as session:
         await ensure_roots(session)
@@ -32,7 +33,8 @@ async def demand(error_of: ErrorOf, unknown: int = 0) -> int:
         looks = [look(path) for path in ("/", paths.CONTROLLER_EPOCH, *PARENTS) for look in (GetData, GetChildren)]
         before, refusing = await session.read(looks), Refusing(session, error_of, unknown)
         try:
-            await demand_rights(cast(ZooKeeperSession, refusing))
+            forbidden = forbidding(cast(FakeSession, refusing), *hidden, tells_existence=tells_existence)
+            await demand_rights(forbidden)
         finally:
             assert await session.read(looks) == before, "nothing is written"
         return refusing.tried
@@ -51,6 +53,21 @@ async def test_who_may_not_create_or_not_delete_children_is_refused(kind: type[O
     with pytest.raises(WriteRefused) as refused:
         await demand(below(paths.BROKER_TOPICS, paths.DELETE_TOPICS, error=ZkError.NO_AUTH, kind=kind))
     assert refused.value.path == f"{paths.DELETE_TOPICS}, {paths.BROKER_TOPICS}"
+
+
+@pytest.mark.parametrize("tells_existence", [True, False])
+async def test_who_may_not_read_a_list_is_refused_also_where_its_existence_is_not_told(tells_existence: bool) -> None:
+    """The term could not begin without it, so control would be taken and lost again and again."""
+    hidden = (paths.DELETE_TOPICS, paths.BROKER_TOPICS)
+    with pytest.raises(RegistrationFailed) as refused:
+        await demand(lambda _: None, hidden=hidden, tells_existence=tells_existence)
+    assert str(refused.value) == f"ZooKeeper refuses to read {paths.DELETE_TOPICS}, {paths.BROKER_TOPICS}: {NO_AUTH}"
+    assert needs_new_settings(refused.value)
+    refusing = below(paths.config_topics(), error=ZkError.NO_AUTH)
+    with pytest.raises(
+        RegistrationFailed, match=f"to read {paths.DELETE_TOPICS}, and to write {paths.config_topics()}: "
+    ):
+        await demand(refusing, hidden=(paths.DELETE_TOPICS,), tells_existence=tells_existence)
 
 
 async def test_the_epoch_is_looked_at_although_the_others_may_be_written() -> None:
