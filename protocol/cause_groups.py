@@ -32,6 +32,7 @@ FROM_CONTROLLER: Final = (
     CauseKind.BROKER_REFUSES_EPOCH,
     CauseKind.BROKER_REFUSES_CONTROLLER,
     CauseKind.BROKER_NOT_SPOKEN,
+    CauseKind.BROKER_NO_ACCESS,
     CauseKind.BROKER_ERROR,
     CauseKind.ANSWER,
     CauseKind.TOMBSTONE_ANSWER,

@@ -8,8 +8,7 @@ Every program that names a cause refers to a member of `CauseKind`: the controll
     sentence   "waits for broker {broker}, which is not registered in ZooKeeper{since}": follows the topic's name
     remedy     "start broker {broker} with its disks …": a command, or what a person can do
 
-To add a cause, add a member here. If a controller reports it, add it to `cause_groups` too. Tests name the views
-that lack it.
+To add a cause, add a member here, and to `cause_groups` if a controller reports it. Tests name the views that lack it.
 
 Sentence and remedy may contain these fields:
 
@@ -193,6 +192,11 @@ class CauseKind(enum.Enum):
         "name a listener of broker {broker} in control.plane.listener.name or inter.broker.listener.name of the "
         "controller, and its protocol in listener.security.protocol.map; or leave control to Kafka: "
         "lethe controller-resign",
+    )
+    BROKER_NO_ACCESS = CauseTexts(
+        "waits for broker {broker}, where TLS or the login of the controller fails{since}{detail}",
+        "do what the error says: the controller or broker {broker} has a wrong certificate, user or password; the "
+        "controller tries again automatically, and reads files with certificates and passwords again",
     )
     BROKER_UNASKABLE = CauseTexts(
         "may wait for broker {broker}, which lethe cannot ask{detail}",

@@ -69,6 +69,7 @@ _BROKER_ERRORS = (
     CauseKind.LOG_DIRECTORY,
     CauseKind.BROKER_SILENT,
     CauseKind.BROKER_UNREACHABLE,
+    CauseKind.BROKER_NO_ACCESS,
 )
 
 Stored = Mapping[tuple[int, BrokerId], ReplicaPresence]

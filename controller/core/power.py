@@ -10,6 +10,8 @@ The last answer of a broker's present incarnation decides, together with what it
     another error                        -                             FAILS
     -                                    -                             UNSPOKEN where no listener of it is configured
 
+The runtime, which has the connections, replaces OBEYS, ASKED and SILENT by NO_ACCESS while TLS or the login fails.
+
 Example: brokers 1 and 2 answer NONE, broker 3 answers STALE_CONTROLLER_EPOCH. The controller has power and says that
 broker 3 refuses it. If all three refuse, the controller is *powerless* since the last of them began to refuse. A
 powerless controller is not ready after `CoreConfig.powerless_after_ms`. It resigns, so that another controller can
@@ -44,6 +46,7 @@ class BrokerStanding(enum.Enum):
     REFUSES_US = "its authorizer refuses this controller the right ClusterAction"
     FAILS = "it answers with an error"
     UNSPOKEN = "it has no listener that this controller is configured for"
+    NO_ACCESS = "TLS or the login of this controller fails there"
 
 
 DEFINITE: Final = (BrokerStanding.REFUSES_EPOCH, BrokerStanding.REFUSES_US, BrokerStanding.UNSPOKEN)
@@ -62,7 +65,7 @@ class BrokerPower(NamedTuple):
     standing: BrokerStanding
     since_ms: int
     error: str | None = None
-    """Name of the error it answered last, if it did."""
+    """Name of the error it answered last, if it did; of NO_ACCESS the failure of the connection."""
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
@@ -118,34 +121,47 @@ def refusing_epoch(context: Context) -> tuple[BrokerId, ...]:
     return tuple(broker for broker in context.cluster.brokers if broker in answers and answers[broker].error == stale)
 
 
-def powerless_reason(context: Context, now_ms: int) -> str | None:
+def powerless_reason(context: Context, powers: tuple[BrokerPower, ...], now_ms: int) -> str | None:
     """Return why an active controller has no power, as a sentence; None while it has, or has just lost it."""
     if context.role is not Role.ACTIVE:
         return None
-    powers = of_brokers(context, now_ms)
     since_ms = powerless_since(powers)
     if since_ms is None or now_ms - since_ms < context.config.powerless_after_ms:
         return None
-    return f"no registered broker accepts this controller's requests: {told(powers)}"
+    return f"no registered broker accepts this controller's requests: {told(powers, context.config)}"
 
 
-def _powerless(powers: tuple[BrokerPower, ...], for_ms: int) -> str:
-    return f"no registered broker has accepted a request for {for_ms // 1000} s: {told(powers)}"
+def _powerless(powers: tuple[BrokerPower, ...], config: CoreConfig, for_ms: int) -> str:
+    return f"no registered broker has accepted a request for {for_ms // 1000} s: {told(powers, config)}"
 
 
-def told(powers: tuple[BrokerPower, ...]) -> str:
-    """Return the brokers by standing, as text: `brokers 1, 2: it does not answer; broker 3: ...`."""
+def told(powers: tuple[BrokerPower, ...], config: CoreConfig) -> str:
+    """Return the brokers by standing and the remedies, as text: `brokers 1, 2: it does not answer; broker 3: ...`."""
     groups: dict[tuple[BrokerStanding, str | None], list[BrokerId]] = {}
     for each in powers:
         if each.standing is not BrokerStanding.OBEYS:
-            error = each.error if each.standing is BrokerStanding.FAILS else None
+            error = each.error if each.standing in (BrokerStanding.FAILS, BrokerStanding.NO_ACCESS) else None
             groups.setdefault((each.standing, error), []).append(each.broker)
-    return "; ".join(_told_group(brokers, *group) for group, brokers in groups.items())
+    return "; ".join(_told_group(brokers, *group, config) for group, brokers in groups.items())
 
 
-def _told_group(brokers: list[BrokerId], standing: BrokerStanding, error: str | None) -> str:
+def _told_group(brokers: list[BrokerId], standing: BrokerStanding, error: str | None, config: CoreConfig) -> str:
     who = f"{plural(len(brokers), 'broker')} {listed(brokers)}"
-    return f"{who}: {standing.value}" + (f", {error}" if error else "")
+    cure = _cure(standing, config)
+    return f"{who}: {standing.value}" + (f", {error}" if error else "") + (f"; {cure}" if cure else "")
+
+
+def _cure(standing: BrokerStanding, config: CoreConfig) -> str | None:
+    """Return what changes a definite standing. The error of NO_ACCESS has its own remedy."""
+    match standing:
+        case BrokerStanding.REFUSES_US:
+            return f"grant {config.principal} ClusterAction on the cluster"
+        case BrokerStanding.UNSPOKEN:
+            return config.listener_choice.remedy
+        case BrokerStanding.REFUSES_EPOCH:
+            return "if it lasts, restart the broker"
+        case _:
+            return None
 
 
 # --- taking note --------------------------------------------------------------------------------------------------
@@ -181,7 +197,7 @@ def check(step: StepContext) -> None:
     powers = of_brokers(context, step.now_ms)
     since_ms = powerless_since(powers)
     if since_ms is not None and step.now_ms - since_ms >= resignation_after_ms(context.config, powers):
-        step_back(step, _powerless(powers, step.now_ms - since_ms))
+        step_back(step, _powerless(powers, context.config, step.now_ms - since_ms))
         context.preflight_passed_ms = None
     elif since_ms is not None or context.cluster.outstanding:
         step.watch_power()

@@ -14,6 +14,7 @@ CAUSES: Final[Mapping[BrokerStanding, CauseKind]] = MappingProxyType(
         BrokerStanding.REFUSES_EPOCH: CauseKind.BROKER_REFUSES_EPOCH,
         BrokerStanding.REFUSES_US: CauseKind.BROKER_REFUSES_CONTROLLER,
         BrokerStanding.UNSPOKEN: CauseKind.BROKER_NOT_SPOKEN,
+        BrokerStanding.NO_ACCESS: CauseKind.BROKER_NO_ACCESS,
         BrokerStanding.SILENT: CauseKind.BROKER_SILENT,
         BrokerStanding.FAILS: CauseKind.BROKER_ERROR,
     }

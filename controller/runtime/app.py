@@ -267,7 +267,9 @@ class ControllerApp:
                 consumer = tasks.create_task(loop.run(), name="controller-loop")
                 keeper = tasks.create_task(sessions.run(), name="zookeeper-sessions")
                 watching = tasks.create_task(board.run(), name="board")
-                telling = tasks.create_task(log_blockers(loop.between_steps, self._clock), name="blockers")
+                telling = tasks.create_task(
+                    log_blockers(loop.between_steps, channels.problems, self._clock), name="blockers"
+                )
                 reporting = tasks.create_task(self._manager.report(pages.health, pages.readiness), name="report")
                 self._loop = loop
                 self.started.set()

@@ -24,7 +24,8 @@ from typing import Final, NamedTuple
 from lethe.adapters.clock import Clock
 from lethe.controller.core.context import Context, Role
 from lethe.controller.core.waiting import Wait, goes_on, is_undisturbed, marked_topics, waits
-from lethe.controller.runtime.explanation import path_of
+from lethe.controller.runtime.explanation import path_of, with_access
+from lethe.controller.runtime.powers import Problems
 from lethe.protocol import causes
 from lethe.protocol.cause_groups import NOT_WAITED_FOR
 from lethe.protocol.causes import CauseKind
@@ -134,23 +135,27 @@ def _end(blocker: Blocker, told: str) -> str:
     return f"no topic has this cause any more: {told}"
 
 
-async def log_blockers(between_steps: Callable[[], Awaitable[Context]], clock: Clock) -> None:
+async def log_blockers(
+    between_steps: Callable[[], Awaitable[Context]], problems: Callable[[], Problems], clock: Clock
+) -> None:
     """Run passes until cancelled. `between_steps`: see `ControllerLoop.between_steps`."""
     log = BlockerLog()
     while True:
         began_s = time.monotonic()
-        await log_pass(log, between_steps, clock)
+        await log_pass(log, between_steps, problems, clock)
         await asyncio.sleep(max(REST_S, 20 * (time.monotonic() - began_s)))
 
 
-async def log_pass(log: BlockerLog, between_steps: Callable[[], Awaitable[Context]], clock: Clock) -> None:
+async def log_pass(
+    log: BlockerLog, between_steps: Callable[[], Awaitable[Context]], problems: Callable[[], Problems], clock: Clock
+) -> None:
     """Examine all marked topics once, and log. A controller that still loads has not seen what they wait for."""
     found: dict[Blocker, Blocked] = {}
     context = await between_steps()
     term = _term(context)
     log.begin(term)
     topics = iter(() if term is None else marked_topics(context))
-    while examine_slice(found, context, topics, clock.now_ms()):
+    while examine_slice(found, context, topics, problems(), clock.now_ms()):
         await asyncio.sleep(0)
         context = await between_steps()
     if term is None or _term(context) != term:
@@ -165,7 +170,9 @@ def _term(context: Context) -> int | None:
     return context.cluster.epoch if context.role is Role.ACTIVE else None
 
 
-def examine_slice(found: dict[Blocker, Blocked], context: Context, topics: Iterator[str], now_ms: int) -> bool:
+def examine_slice(
+    found: dict[Blocker, Blocked], context: Context, topics: Iterator[str], problems: Problems, now_ms: int
+) -> bool:
     """Examine topics with about `_ROWS_IN_A_SLICE` replicas; a larger topic ends its slice. Return False at the end."""
     may_go_on = is_undisturbed(context)
     rows = 0
@@ -174,7 +181,7 @@ def examine_slice(found: dict[Blocker, Blocked], context: Context, topics: Itera
         if not (may_go_on and goes_on(context, topic, now_ms - LASTS_MS)):
             known = context.cluster.topics.get(topic)
             rows += 0 if known is None else known.replica_count
-            collect(found, waits(context, topic), now_ms)
+            collect(found, (with_access(wait, problems) for wait in waits(context, topic)), now_ms)
         if rows >= _ROWS_IN_A_SLICE:
             return True
     return False

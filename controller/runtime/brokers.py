@@ -73,6 +73,8 @@ FIRST_WARNING_BYTES: Final = 64 * 1024 * 1024
 MAX_PROBLEM_CHARS: Final = 300
 MAX_UNANSWERED_QUESTIONS: Final = 3
 """Failed attempts of DescribeLogDirs at a reachable broker before it counts as an error."""
+NO_ACCESS: Final = ("login", "tls")
+"""Reasons that end when a certificate, a user or a password changes."""
 DEFAULT_BACK_OFF: Final = BackOff(100, 5_000)
 
 
@@ -113,6 +115,11 @@ class ChannelProblem(NamedTuple):
     what: str
     attempts: int
     lasts_ms: int
+
+    @property
+    def has_no_access(self) -> bool:
+        """True where TLS or the login fails, whatever the broker does."""
+        return self.reason in NO_ACCESS
 
 
 @dataclass(slots=True)
@@ -226,7 +233,7 @@ class _Channel:
                 self._failures, self._problem = 0, None
                 return response
             await self._back_off(body, reason, problem)
-            unanswered += reason not in ("unreachable", "login", "tls")
+            unanswered += reason not in ("unreachable", *NO_ACCESS)
             if body.api is ApiKey.DESCRIBE_LOG_DIRS and unanswered >= MAX_UNANSWERED_QUESTIONS:
                 return DescribeLogDirsResponse((), ErrorCode.UNKNOWN_SERVER_ERROR)
 

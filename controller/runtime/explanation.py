@@ -64,12 +64,8 @@ MAX_ROWS: Final = 2_000
 """Replicas in one document; with several topics, also the limit on replicas examined."""
 
 MAX_OWED_NAMES: Final = 100
-_ANSWERS: Final = (
-    CauseKind.ANSWER,
-    CauseKind.TOMBSTONE_ANSWER,
-    CauseKind.TOMBSTONE_OWED,
-    CauseKind.BROKER_TO_FINISH_SHUTDOWN,
-)
+_FROM_LIVING: Final = (CauseKind.ANSWER, CauseKind.TOMBSTONE_ANSWER, CauseKind.TOMBSTONE_OWED)
+_ANSWERS: Final = (*_FROM_LIVING, CauseKind.BROKER_TO_FINISH_SHUTDOWN)
 
 
 def explain_all(
@@ -225,6 +221,14 @@ def _phase(deletion: Deletion) -> str:
     return "queued" if deletion.started_at_ms is None else "started"
 
 
+def with_access(wait: Wait, problems: Problems) -> Wait:
+    """Return the row with another cause where no answer can come, because TLS or the login fails at the broker."""
+    problem = None if wait.broker is None else problems.get(wait.broker)
+    if problem is None or not problem.has_no_access or wait.waiting_for not in _FROM_LIVING:
+        return wait
+    return replace(wait, waiting_for=CauseKind.BROKER_NO_ACCESS, last_error=problem.what)
+
+
 def _sharpened(wait: Wait, problems: Problems, now_ms: int) -> Wait:
     """Add the broker's latest answer and the channel's later errors to `last_error`."""
     if wait.waiting_for not in _ANSWERS or wait.broker is None:
@@ -239,7 +243,7 @@ def _sharpened(wait: Wait, problems: Problems, now_ms: int) -> Wait:
         said.append(f"{problem.what} ({problem.reason}; {counted(problem.attempts, 'attempt')} in {lasts_s} s)")
     elif not said:
         said.append(f"the broker has not answered for {_seconds(wait.since_ms, now_ms)} s")
-    return replace(wait, last_error="; since then: ".join(said))
+    return replace(with_access(wait, problems), last_error="; since then: ".join(said))
 
 
 def _seconds(at_ms: int, now_ms: int) -> int:

@@ -78,8 +78,9 @@ HISTORIES: Mapping[CauseKind, tuple[Write, CauseKind, str | None]] = {
         CauseKind.BROKER_ERROR,
         "CLUSTER_AUTHORIZATION_FAILED",
     ),
-    # It has requests and answers, and nothing of listeners and of brokers that are about to go.
+    # It has requests and answers, and nothing of listeners, of logins and of brokers that are about to go.
     CauseKind.BROKER_NOT_SPOKEN: (asked, CauseKind.ANSWER, None),
+    CauseKind.BROKER_NO_ACCESS: (asked, CauseKind.ANSWER, None),
     CauseKind.BROKER_TO_FINISH_SHUTDOWN: (asked, CauseKind.ANSWER, None),
     CauseKind.ANSWER: (asked, CauseKind.ANSWER, None),
     CauseKind.OTHER_REPLICAS: (asked, CauseKind.ANSWER, None),

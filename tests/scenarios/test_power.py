@@ -55,6 +55,11 @@ class Remembering:
         return True
 
 
+def powerless_reason(world: OneController, later_ms: int = 0) -> str | None:
+    now_ms = world.now_ms + later_ms
+    return power.powerless_reason(world.context, power.of_brokers(world.context, now_ms), now_ms)
+
+
 def refused(send: Send, error: int) -> Answer:
     match consent(send):
         case LeaderAndIsrResponseReceived() as answer:
@@ -173,7 +178,7 @@ def test_forged_epoch_at_every_broker_is_followed_to_a_bound_and_then_told() -> 
         world.start_broker(broker)
     world.run()
     assert role(world) is Role.ACTIVE
-    assert power.powerless_reason(world.context, world.now_ms + 60_000) is None
+    assert powerless_reason(world, 60_000) is None
 
 
 def test_controllers_that_outbid_each_other_raise_seldom() -> None:
@@ -213,8 +218,8 @@ def test_controller_that_every_broker_refuses_is_not_powerful_and_resigns() -> N
     world.probe_answer = lambda _: UNAUTHORIZED
     world.create_topic("orders", (1, 2, 3))
     world.run()
-    assert power.powerless_reason(world.context, world.now_ms + 4_000) is None
-    reason = power.powerless_reason(world.context, world.now_ms + 6_000)
+    assert powerless_reason(world, 4_000) is None
+    reason = powerless_reason(world, 6_000)
     assert reason is not None
     assert reason.startswith("no registered broker accepts this controller's requests: brokers 1, 2, 3: its authorizer")
     for _ in range(5):
@@ -237,7 +242,7 @@ def test_brokers_that_are_only_silent_are_waited_for_longer() -> None:
     world.run()
     world.advance(60_000)
     assert role(world) is Role.ACTIVE
-    assert "it does not answer" in (power.powerless_reason(world.context, world.now_ms) or "")
+    assert "it does not answer" in (powerless_reason(world) or "")
     for _ in range(70):
         world.advance(5_000)
     assert world.renewals != []
@@ -262,7 +267,7 @@ def test_a_broker_that_answers_part_after_part_of_a_large_request_is_not_silent(
     assert standings == {1: BrokerStanding.OBEYS, 2: BrokerStanding.SILENT, 3: BrokerStanding.SILENT}
     assert request_id in world.context.cluster.outstanding
     world.advance(15_000)
-    assert power.powerless_reason(world.context, world.now_ms) is not None
+    assert powerless_reason(world) is not None
 
 
 def test_one_broker_that_obeys_is_power_and_an_idle_controller_keeps_it() -> None:
@@ -270,7 +275,7 @@ def test_one_broker_that_obeys_is_power_and_an_idle_controller_keeps_it() -> Non
     world.answer = lambda send: consent(send) if send.broker == 2 else refused(send, UNAUTHORIZED)
     cluster(world=world)
     world.advance(3_600_000)
-    assert power.powerless_reason(world.context, world.now_ms) is None
+    assert powerless_reason(world) is None
     assert role(world) is Role.ACTIVE
 
 

@@ -23,7 +23,7 @@ from lethe.controller.runtime.board.groups import Groups, words
 from lethe.controller.runtime.board.state import MAX_TEXT, BoardState, DeletionRow, Phase
 from lethe.controller.runtime.board.surroundings import Surroundings
 from lethe.controller.runtime.debts import debts_summary
-from lethe.controller.runtime.explanation import path_of, pause_document
+from lethe.controller.runtime.explanation import path_of, pause_document, with_access
 from lethe.controller.runtime.loop import ControllerLoop
 from lethe.controller.runtime.metrics import ChannelView
 from lethe.controller.runtime.pace_document import pace_document
@@ -112,7 +112,7 @@ class BoardView:
         """Return one topic as a row, with the core's details."""
         if going.phase is Phase.DONE:
             return _size(going)
-        return {**_size(going), **details(context, going.topic, self._clock.now_ms())}
+        return {**_size(going), **details(context, going.topic, self._problems(), self._clock.now_ms())}
 
     # --- values -------------------------------------------------------------------------------------------------------
 
@@ -241,10 +241,11 @@ def _size(going: DeletionRow) -> Row:
     }
 
 
-def details(context: Context, topic: str, now_ms: int = 0) -> dict[str, JsonValue]:
-    """Return the core's details of a marked topic: `cause` is a name of `protocol.causes`, `note` its sentence."""
+def details(context: Context, topic: str, problems: Problems, now_ms: int = 0) -> dict[str, JsonValue]:
+    """Return the details of a marked topic: `cause` is a name of `protocol.causes`, `note` its sentence."""
     mark, deletion = context.cluster.marks.get(topic), context.cluster.deletions.get(topic)
-    wait = first_wait(context, topic, _REPLICAS_LOOKED_AT)
+    of_core = first_wait(context, topic, _REPLICAS_LOOKED_AT)
+    wait = None if of_core is None else with_access(of_core, problems)
     found: dict[str, JsonValue] = {
         "waits": mark is not None,
         "cause": None if wait is None else wait.waiting_for.name,

@@ -20,7 +20,8 @@ from lethe.controller.core.deletion_memory import HeldTopic
 from lethe.controller.core.mutation import queue_deletion
 from lethe.controller.core.waiting import waits
 from lethe.controller.runtime.board.view import details
-from lethe.controller.runtime.explanation import explain_topic
+from lethe.controller.runtime.brokers import ChannelProblem
+from lethe.controller.runtime.explanation import explain_topic, with_access
 from lethe.controller.runtime.sources import oldest_view
 from lethe.protocol.cause_groups import FROM_CONTROLLER, NOT_WAITED_FOR
 from lethe.protocol.causes import HELD_BY, CauseKind, sentence
@@ -213,6 +214,7 @@ WORLDS: Mapping[CauseKind, World] = {
     CauseKind.BROKER_REFUSES_EPOCH: answered(ErrorCode.STALE_CONTROLLER_EPOCH),
     CauseKind.BROKER_REFUSES_CONTROLLER: answered(ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
     CauseKind.BROKER_NOT_SPOKEN: not_spoken,
+    CauseKind.BROKER_NO_ACCESS: silent,
     CauseKind.BROKER_ERROR: erring,
     CauseKind.ANSWER: silent,
     CauseKind.TOMBSTONE_ANSWER: owing_a_tombstone,
@@ -221,6 +223,7 @@ WORLDS: Mapping[CauseKind, World] = {
     CauseKind.ZNODES: znodes,
     CauseKind.DONE: silent,
 }
+REFUSED = ChannelProblem("login", "broker:9092 refuses user lethe", 3, 1_000)
 FOLLOWS = (CauseKind.OTHER_REPLICAS, CauseKind.TURN, *NOT_WAITED_FOR)
 """Named only where nothing else is."""
 
@@ -233,9 +236,10 @@ def opening(kind: CauseKind, broker: int) -> str:
 @pytest.mark.parametrize("kind", FROM_CONTROLLER, ids=lambda kind: kind.name)
 def test_a_cause_is_told_everywhere(kind: CauseKind) -> None:
     world = WORLDS[kind]()
-    if kind in (CauseKind.ANSWER, CauseKind.DONE):
+    if kind in (CauseKind.ANSWER, CauseKind.DONE, CauseKind.BROKER_NO_ACCESS):
         marked(world)
-    document: Any = json.loads(json.dumps(explain_topic(world.context, "orders", {}, world.now_ms)))
+    problems = {BrokerId(2): REFUSED} if kind is CauseKind.BROKER_NO_ACCESS else {}
+    document: Any = json.loads(json.dumps(explain_topic(world.context, "orders", problems, world.now_ms)))
     (topic,) = document["topics"]
     told_rows = (*topic["replicas"], *topic["causes"])
     rows = [row for row in told_rows if kind.name in (row.get("waiting_for"), row.get("cause"))]
@@ -258,13 +262,14 @@ def test_a_cause_is_told_everywhere(kind: CauseKind) -> None:
 
     if kind in (*NOT_WAITED_FOR, CauseKind.HALF_DELETED):
         return
-    assert kind in [wait.waiting_for for wait in waits(world.context, "orders")]
+    assert kind in [with_access(wait, problems).waiting_for for wait in waits(world.context, "orders")]
     if kind not in FOLLOWS:
-        card = details(world.context, "orders")
+        card = details(world.context, "orders", problems)
         assert card["cause"] == kind.name
         view = oldest_view(world.context, world.now_ms)
         assert view is not None
-        assert view.reason == kind.name
+        # The metric has what the core knows.
+        assert view.reason == (CauseKind.ANSWER if kind is CauseKind.BROKER_NO_ACCESS else kind).name
 
 
 def test_every_cause_of_the_controller_is_arranged() -> None:

@@ -20,7 +20,9 @@ from lethe.controller.runtime.blockers import (
     examine_slice,
     log_pass,
 )
+from lethe.controller.runtime.brokers import ChannelProblem
 from lethe.controller.runtime.recorder import LEVELS
+from lethe.protocol import causes
 from lethe.protocol.causes import CauseKind
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.errors import ErrorCode
@@ -153,7 +155,7 @@ def test_a_controller_that_is_elected_again_says_of_no_cause_that_it_has_ended(
         # A pass seldom falls into the moment in which nobody leads.
         if world.context.is_leading:
             clock.ms = world.now_ms
-            asyncio.run(log_pass(log, context, clock))
+            asyncio.run(log_pass(log, context, dict, clock))
 
     world.mark("t")
     world.run()
@@ -166,6 +168,26 @@ def test_a_controller_that_is_elected_again_says_of_no_cause_that_it_has_ended(
     world.advance(LASTS_MS)
     look()
     assert [record.getMessage()[:29] for record in caplog.records] == ["topic t waits for broker 3, w"] * 2
+
+
+def test_a_broker_where_the_login_fails_is_not_called_silent(caplog: pytest.LogCaptureFixture) -> None:
+    world = with_topic(cluster(), "t", (1, 2))
+    world.silent[2] = None
+    world.mark("t")
+    world.run()
+    world.advance(LASTS_MS)
+    clock = ManualClock()
+    clock.ms = world.now_ms
+
+    async def context() -> Context:
+        return world.context
+
+    problem = ChannelProblem("login", "b:9092 refuses user lethe; check its password", 4, 9_000)
+    asyncio.run(log_pass(BlockerLog(), context, lambda: {BrokerId(2): problem}, clock))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"topic t waits for broker 2, where TLS or the login of the controller fails ({problem.what}): "
+        + causes.remedy(CauseKind.BROKER_NO_ACCESS, "t", broker=2)
+    ]
 
 
 def test_phases_of_each_topic_are_for_debugging() -> None:
@@ -250,7 +272,7 @@ def test_passing_over_topics_that_go_on_loses_no_blocker(
     for topic in marked_topics(world.context):
         collect(expected, waits(world.context, topic), world.now_ms)
     found: dict[Blocker, Blocked] = {}
-    assert not examine_slice(found, world.context, iter(marked_topics(world.context)), world.now_ms)
+    assert not examine_slice(found, world.context, iter(marked_topics(world.context)), {}, world.now_ms)
     assert found == expected
     if later_ms == LASTS_MS:
         assert found, "after this time each of these troubles blocks"
@@ -267,7 +289,7 @@ def test_topics_that_go_on_take_little_of_a_slice() -> None:
     assert is_undisturbed(world.context)
     assert all(goes_on(world.context, name, world.now_ms - 1) for name in names)
     topics = iter(marked_topics(world.context))
-    assert not examine_slice({}, world.context, topics, world.now_ms)
+    assert not examine_slice({}, world.context, topics, {}, world.now_ms)
     topics = iter(marked_topics(world.context))
-    assert examine_slice({}, world.context, topics, world.now_ms + LASTS_MS)
+    assert examine_slice({}, world.context, topics, {}, world.now_ms + LASTS_MS)
     assert len(list(topics)) == 30 - 7, "seven topics have more than 2,000 replicas"

@@ -17,7 +17,7 @@ from lethe.controller.core.topic import Partition
 from lethe.controller.core.transitions import ReplicaState
 from lethe.controller.runtime.brokers import ChannelProblem
 from lethe.controller.runtime.explanation import MAX_ROWS, explain_all, explain_topic, not_marked
-from lethe.protocol.causes import CauseKind
+from lethe.protocol.causes import CauseKind, remedy
 from lethe.protocol.kafka.control import UpdateMetadataRequest, UpdateMetadataResponse
 from lethe.protocol.kafka.errors import ErrorCode
 from lethe.protocol.remedies import BRING_BACK
@@ -90,6 +90,22 @@ def test_silent_broker_is_told_by_how_long_it_has_not_answered_and_by_what_its_c
     refused = ChannelProblem("unreachable", "connection refused", 4, 9_000)
     (row,) = [r for r in explained(world, {BrokerId(2): refused})["replicas"] if r["waiting_for"] != "DONE"]
     assert row["last_error"] == "connection refused (unreachable; 4 attempts in 9 s)"
+
+
+@pytest.mark.parametrize("reason", ["login", "tls"])
+def test_no_answer_can_come_from_a_broker_where_tls_or_the_login_fails(reason: str) -> None:
+    """The broker may be healthy, so nobody is told to look at its process."""
+    world = doomed()
+    world.silent = {2: None}
+    marked(world)
+    problems = {BrokerId(2): ChannelProblem(reason, "b:9092 refuses user lethe", 4, 9_000)}
+    topic = explained(world, problems)
+    (row,) = [r for r in topic["replicas"] if r["waiting_for"] != "DONE"]
+    (cause,) = topic["causes"]
+    assert row["waiting_for"] == cause["cause"] == "BROKER_NO_ACCESS"
+    assert row["last_error"] == cause["last_error"] == f"b:9092 refuses user lethe ({reason}; 4 attempts in 9 s)"
+    assert row["unblock"] == cause["unblock"] == remedy(CauseKind.BROKER_NO_ACCESS, "t", broker=2)
+    assert cause["meaning"] == "waits for broker 2, where TLS or the login of the controller fails"
 
 
 def test_broker_that_answers_errors_with_the_next_try() -> None:
