@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from lethe.protocol.journal import JsonValue
 
 EXTRA: Final = "pip install 'lethe-kafka[pipeline]'"
+EVERY_CORE: Final = "local[*]"
 
 Lake = Annotated[
     str,
@@ -44,7 +46,14 @@ Surveys = Annotated[
         show_default=False,
     ),
 ]
-Master = Annotated[str, typer.Option("--master", help="Where Spark runs: local[*], spark://host:7077, yarn, k8s://...")]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        help="Where Spark runs: local[*], spark://host:7077, yarn, k8s://...",
+        show_default="local[*]; under spark-submit its master",
+    ),
+]
 Conf = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.", show_default=False),
@@ -56,6 +65,22 @@ From = Annotated[
 To = Annotated[
     str | None, typer.Option("--to", metavar="DAY", help="Last day, in UTC; all without.", show_default=False)
 ]
+
+
+def is_submitted() -> bool:
+    """Return whether `spark-submit` has started this process, and with it Spark's JVM."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def spark_master(master: str | None, conf: Sequence[str]) -> str | None:
+    """Return where Spark is to run; None if that is decided, because `spark-submit` has started it. Raises ValueError
+    for options that come too late then."""
+    if not is_submitted():
+        return master or EVERY_CORE
+    if master is not None or conf:
+        option = "--conf" if master is None else "--master"
+        raise ValueError(f"{option} is an option of spark-submit, which has started Spark: give it before the file")
+    return None
 
 
 def settings(texts: Sequence[str]) -> dict[str, str]:
@@ -93,6 +118,8 @@ def the_extra(command: str = "lethe pipeline") -> Iterator[None]:
 
 def need_java() -> None:
     """Raise Refusal where Spark would find no Java."""
+    if is_submitted():
+        return
     from lethe.cluster.java import JavaUnusable, java_executable
 
     try:

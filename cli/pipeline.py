@@ -27,6 +27,7 @@ from lethe.cli.lake_options import (
     need_java,
     plain,
     settings,
+    spark_master,
     the_extra,
 )
 from lethe.cli.options import AsJson
@@ -79,7 +80,12 @@ AsOf = Annotated[
 ]
 Wait = Annotated[
     float,
-    typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait where another process writes to the lake."),
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        min=0,
+        help="How long to wait where another process writes to the lake.",
+    ),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many rows to show at most.")]
 OfTopic = Annotated[
@@ -99,7 +105,7 @@ def run_command(
     protect: Protect = None,
     force: Force = False,
     stuck_after: StuckAfter = None,
-    master: Master = "local[*]",
+    master: Master = None,
     conf: Conf = None,
     wait_s: Wait = WAIT_S,
     as_json: AsJson = False,
@@ -116,7 +122,7 @@ def run_command(
             surveys or [],
             days(first, last),
             clock(as_of),
-            master,
+            spark_master(master, conf or []),
             settings(conf or []),
             as_json,
             rule_changes(unwritten_days, protect, stuck_after, force=force),
@@ -191,7 +197,7 @@ def run(
     surveys: Sequence[str],
     wanted: DayRange,
     now: Callable[[], datetime.datetime],
-    master: str,
+    master: str | None,
     conf: Mapping[str, str],
     quiet: bool,
     said: RuleChanges | None = None,
@@ -209,7 +215,7 @@ def run(
     batch_id = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     began = time.monotonic()
     changes = said or rule_changes(None, None, None, force=False)
-    session.settings_of(master, conf)
+    session.settings_of(master or "", conf)
     seen = look(RunInputs(lake, journals, surveys, wanted, changes), now(), batch_id=batch_id)
     if seen.report is not None:
         return answer(seen.report, lake, time.monotonic() - began)

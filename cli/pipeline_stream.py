@@ -17,7 +17,7 @@ import typer
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
 from lethe.cli.broker_access import unusable_config, warn
-from lethe.cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, the_extra
+from lethe.cli.lake_options import Conf, Lake, Master, Surveys, need_java, plain, settings, spark_master, the_extra
 from lethe.cli.options import CommandConfig
 from lethe.cli.pipeline_kafka import require_broker, why_refused
 from lethe.cli.render import line, note
@@ -79,7 +79,7 @@ def stream_command(
     protect: Protect = None,
     force: Force = False,
     stuck_after: StuckAfter = None,
-    master: Master = "local[*]",
+    master: Master = None,
     conf: Conf = None,
     command_config: CommandConfig = None,
     json_lines: Annotated[bool, typer.Option("--json-lines", help="Print a JSON object for each batch.")] = False,
@@ -103,7 +103,7 @@ def stream_command(
             max_bytes,
             rule_changes=rule_changes(unwritten_days, protect, stuck_after, force=force),
         )
-        return stream(lake, plan, master, settings(conf or []), json_lines, command_config)
+        return stream(lake, plan, spark_master(master, conf or []), settings(conf or []), json_lines, command_config)
 
     finish_sync(command, as_json=json_lines)
 
@@ -133,7 +133,7 @@ def seconds(option: str, text: str) -> int:
 def stream(
     lake: str,
     plan: StreamOptions,
-    master: str,
+    master: str | None,
     conf: Mapping[str, str],
     json_lines: bool,
     command_config: Path | None = None,
@@ -152,7 +152,8 @@ def stream(
     need_java()
     if plan.kafka:
         require_broker(plan.kafka.bootstrap, plan.kafka.protocol)
-        conf = with_package(conf, session.SPARK_VERSION)
+        if master is not None:
+            conf = with_package(conf, session.SPARK_VERSION)
     stopping = threading.Event()
     batches = 0
 
@@ -173,7 +174,9 @@ def stream(
             raise Refusal(str(error), Exit.BUSY) from error
         except StreamFailed as error:
             why = why_refused(plan.kafka.bootstrap, command_config) if plan.kafka else ""
-            raise Refusal(f"the stream ended: {error}{why}; what Spark said is in {log}", Exit.UNREACHABLE) from error
+            raise Refusal(
+                f"the stream ended: {error}{why}; what Spark said is in {log or session.DRIVER_LOG}", Exit.UNREACHABLE
+            ) from error
         finally:
             spark.stop()
     data: JsonValue = {"batches": batches, "stopped": stopping.is_set()}

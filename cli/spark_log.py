@@ -9,23 +9,24 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lethe.admin.refusal import Exit, Refusal
-from lethe.cli.lake_options import spark_trouble
+from lethe.cli.lake_options import is_submitted, spark_trouble
 from lethe.cli.render import note
 
 
 @contextmanager
-def spark_log(*, if_not_started: str = "") -> Iterator[Path]:
-    """Yield the path of Spark's log file, which stays where a message names it.
+def spark_log(*, if_not_started: str = "") -> Iterator[Path | None]:
+    """Yield the path of Spark's log file, which stays where a message names it; None if `spark-submit` decides about
+    the log.
 
     Errors of Spark's start or of the lake become Refusal; `if_not_started` is added to the message of the first. Other
     exceptions pass.
     """
     from lethe.pipeline.io.lake import LakeUnusable
-    from lethe.pipeline.session import SessionUnavailable
+    from lethe.pipeline.session import DRIVER_LOG, SessionUnavailable
 
     log = Path(tempfile.gettempdir()) / f"lethe-pipeline-{os.getpid()}.log"
     try:
-        yield log
+        yield None if is_submitted() else log
     except SessionUnavailable as error:
         raise Refusal(f"{error}{if_not_started}", Exit.USAGE) from error
     except LakeUnusable as error:
@@ -36,7 +37,7 @@ def spark_log(*, if_not_started: str = "") -> Iterator[Path]:
             log.unlink(missing_ok=True)
         raise
     except Exception as error:
-        note(f"lethe: what Spark said is in {log}")
+        note(f"lethe: what Spark said is in {DRIVER_LOG if is_submitted() else log}")
         if refusal := spark_trouble(error):
             raise refusal from error
         raise

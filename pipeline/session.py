@@ -2,7 +2,8 @@
 
 Settings that change results are fixed here: UTC, standard SQL errors, Parquet instants in microseconds. Settings that
 only change speed are defaults that `conf` overrides. The JVM's output and its log go to one file, to read if a session
-does not start.
+does not start. Where `spark-submit` has started this process, the JVM runs already, with the settings and the log that
+`spark-submit` and Spark's own files name.
 
 The JVM ends when the pipe from this process closes, and ignores SIGTERM and Ctrl-C: a service manager sends the signal
 to all processes at once, and this process needs Spark to end in order.
@@ -17,7 +18,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext, __version__
 from pyspark.errors import PySparkException
@@ -27,6 +28,8 @@ from pyspark.sql import SparkSession
 from lethe.pipeline.jvm_names import cache_jvm_names
 
 LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
+DRIVER_LOG: Final = "the driver's log"
+"""Where Spark logs if `spark-submit` has started it."""
 APP_NAME: Final = "lethe-pipeline"
 SPARK_VERSION: Final = __version__
 
@@ -65,6 +68,13 @@ _LOCAL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "16",
 }
 """For a driver and executors in one local process, which need no connections from outside."""
+LOCAL: Final = "local"
+"""How the masters begin whose executors are threads of the driver."""
+_CLUSTER: Final[Mapping[str, str]] = {
+    # Its cores come and go, so the tasks of a scan follow the bytes. There are at least as many as cores.
+    "spark.sql.files.maxPartitionBytes": "16m",
+}
+"""For executors in other processes."""
 TASKS_OF_A_SCAN: Final = "spark.sql.files.minPartitionNum"
 TASKS_PER_CORE: Final = 4
 """Of a scan of large files: their sizes differ, and so do the cores."""
@@ -108,17 +118,21 @@ class FixedSetting(ValueError):
     """An attempt to change a setting that results depend on."""
 
 
-def build_session(master: str, conf: Mapping[str, str], *, log: Path, input_bytes: int | None = None) -> SparkSession:
+def build_session(
+    master: str | None, conf: Mapping[str, str], *, log: Path | None, input_bytes: int | None = None
+) -> SparkSession:
     """Return a session on `master` (local[*], spark://host:port, yarn, k8s://...), with its JVM as a child of this
-    process.
+    process; without `master`, one in the JVM that `spark-submit` has started, on its master.
 
-    `conf` are Spark's own settings. `log` is appended to. `input_bytes`: about how much text will be read, if known: a
-    local session for little is another one. Raises FixedSetting and SessionUnavailable, the latter also
-    if another session is alive.
+    `conf` are Spark's own settings. `log`, which only a JVM of ours has, is appended to. `input_bytes`: about how much
+    text will be read, if known: a local session for little is another one. Raises FixedSetting and SessionUnavailable,
+    the latter also if another session is alive.
     """
-    settings = settings_of(master, conf, input_bytes)
     if SparkSession.getActiveSession() is not None:
         raise SessionUnavailable("this process has a Spark session already")
+    if master is None or log is None:
+        return _submitted_session(conf, input_bytes)
+    settings = settings_of(master, conf, input_bytes)
     sparks = SparkConf(loadDefaults=False).setMaster(master).setAppName(APP_NAME).setAll(list(settings.items()))
     options = f"-Dlethe.spark.log={log} -Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"
     more = settings.get("spark.driver.extraJavaOptions", "")
@@ -131,20 +145,55 @@ def build_session(master: str, conf: Mapping[str, str], *, log: Path, input_byte
             started = SparkContext._gateway  # noqa: SLF001 - a JVM outlives its session, and serves the next one
             with _children_ignore_sigterm(), _utf8_locale():
                 gateway = started or launch_gateway(sparks, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
-        context = SparkContext(conf=sparks, gateway=gateway)
-        cache_jvm_names(context)
-        session = SparkSession(context)
-        if TASKS_OF_A_SCAN not in settings:
-            session.conf.set(TASKS_OF_A_SCAN, str(TASKS_PER_CORE * context.defaultParallelism))
-        return session
     except PySparkException as error:
         raise SessionUnavailable(
             f"Spark did not start ({error}); its output is in {log}{_log_cause(log, before)}"
         ) from error
+    except OSError as error:
+        raise SessionUnavailable(f"Spark did not start on {master}: {error}; its output is in {log}") from error
+    return _session(gateway, sparks, log)
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Return whether the driver's process is the only executor."""
+    return str(spark.sparkContext.master).startswith(LOCAL)
+
+
+def _submitted_session(conf: Mapping[str, str], input_bytes: int | None) -> SparkSession:
+    gateway = launch_gateway()  # type: ignore[no-untyped-call] # connects to the JVM that the environment names
+    given = {**dict(SparkConf(_jvm=gateway.jvm).getAll()), **conf}
+    # spark-defaults.conf speaks of all applications: what it says of fixed settings is no mistake.
+    free = {name: value for name, value in given.items() if name not in FIXED}
+    settings = settings_of(given["spark.master"], free, input_bytes)
+    sparks = SparkConf(loadDefaults=False, _jvm=gateway.jvm).setAll(list(settings.items()))
+    return _session(gateway, sparks, DRIVER_LOG)
+
+
+def _session(gateway: Any, sparks: SparkConf, log: object) -> SparkSession:
+    """Return a session with these settings in the JVM of the gateway. Raises SessionUnavailable."""
+    master = sparks.get("spark.master", "")
+    try:
+        context = SparkContext(conf=sparks, gateway=gateway)
     except Exception as error:  # py4j has classes of its own for what the JVM throws
         raise SessionUnavailable(
             f"Spark did not start on {master}: {_java_message(error)}; its output is in {log}"
         ) from error
+    if _release(context.version) != _release(SPARK_VERSION):
+        context.stop()
+        raise SessionUnavailable(
+            f"the Spark of {os.environ.get('SPARK_HOME', 'this process')} is {context.version}, and the PySpark of "
+            f"{sys.executable} is {SPARK_VERSION}: install PySpark {context.version} there, or unset SPARK_HOME"
+        )
+    cache_jvm_names(context)
+    session = SparkSession(context)
+    if is_local(session) and not sparks.contains(TASKS_OF_A_SCAN):
+        session.conf.set(TASKS_OF_A_SCAN, str(TASKS_PER_CORE * context.defaultParallelism))
+    return session
+
+
+def _release(version: str) -> str:
+    """Return the three numbers of a version, which vendors follow by others of their own."""
+    return ".".join(version.split(".")[:3]).partition("-")[0]
 
 
 def settings_of(master: str, conf: Mapping[str, str], input_bytes: int | None = None) -> dict[str, str]:
@@ -153,11 +202,11 @@ def settings_of(master: str, conf: Mapping[str, str], input_bytes: int | None = 
     for name, value in FIXED.items():
         if conf.get(name, value) != value:
             raise FixedSetting(f"{name} is {value} here, because results depend on it; leave it out")
-    local: Mapping[str, str] = {}
-    if master.startswith("local"):
+    of_master: Mapping[str, str] = _CLUSTER
+    if master.startswith(LOCAL):
         is_small = input_bytes is not None and input_bytes <= SMALL_BYTES
-        local = {**_LOCAL, **_SMALL} if is_small else _LOCAL
-    return {**DEFAULTS, **local, **conf, **FIXED}
+        of_master = {**_LOCAL, **_SMALL} if is_small else _LOCAL
+    return {**DEFAULTS, **of_master, **conf, **FIXED}
 
 
 @contextlib.contextmanager

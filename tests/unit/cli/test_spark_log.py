@@ -19,6 +19,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def met(error: BaseException | None, if_not_started: str = "", *, names_it: bool = False) -> Path:
     """The log of a command that meets the error, which has written to it."""
     with spark_log(if_not_started=if_not_started) as log:
+        assert log is not None
         log.write_text("WARN")
         if names_it:
             raise Refusal(f"what Spark said is in {log}", Exit.UNREACHABLE)

@@ -75,6 +75,17 @@ def test_only_the_jvm_does_not_hear_that_all_are_to_end() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_versions_of_vendors_are_those_of_spark() -> None:
+    versions = ("4.3.0", "4.3.0.7.3", "4.3.0-amzn-1", "4.2.0")
+    assert [session._release(version) for version in versions] == ["4.3.0"] * 3 + ["4.2.0"]
+
+
+def test_what_is_for_one_process_is_not_for_a_cluster() -> None:
+    local, cluster = (session.settings_of(master, {}, None) for master in ("local[2]", "spark://host:7077"))
+    assert {name for name in local if name not in cluster} == set(session._LOCAL)
+    assert {name for name in cluster if name not in local} == set(session._CLUSTER)
+
+
 def test_a_local_session_for_little_generates_no_code() -> None:
     code = "spark.sql.codegen.factoryMode"
     assert session.settings_of("local[2]", {}, session.SMALL_BYTES)[code] == "NO_CODEGEN"
