@@ -84,7 +84,7 @@ Wait = Annotated[
         "--wait",
         metavar="SECONDS",
         min=0,
-        help="How long to wait where another process writes to the lake.",
+        help="How long to wait for another process that writes to the lake, or for executors.",
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many rows to show at most.")]
@@ -211,6 +211,7 @@ def run(
         from lethe.pipeline.io.lake import Lake as TheLake
         from lethe.pipeline.io.lock import Locked
         from lethe.pipeline.jobs import batch
+        from lethe.pipeline.jobs.executors import watched_executors
         from lethe.pipeline.jobs.unchanged import RunInputs, look
     batch_id = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     began = time.monotonic()
@@ -224,13 +225,14 @@ def run(
         stage("starting Spark")
         spark = session.build_session(master, conf, log=log, input_bytes=seen.unread_bytes)
         try:
-            report = batch.run(
-                *(spark, TheLake(spark, lake), journals, surveys, wanted, now),
-                batch_id=batch_id,
-                stage=stage,
-                rule_changes=changes,
-                wait_s=wait_s,
-            )
+            with watched_executors(spark, stage, wait_s):
+                report = batch.run(
+                    *(spark, TheLake(spark, lake), journals, surveys, wanted, now),
+                    batch_id=batch_id,
+                    stage=stage,
+                    rule_changes=changes,
+                    wait_s=wait_s,
+                )
         except Locked as error:
             raise Refusal(f"{error} (it was waited for {wait_s:g} s; --wait SECONDS)", Exit.BUSY) from error
         finally:

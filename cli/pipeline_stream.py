@@ -148,6 +148,7 @@ def stream(
         from lethe.pipeline import session
         from lethe.pipeline.io.lake import Lake as TheLake
         from lethe.pipeline.io.lock import Locked
+        from lethe.pipeline.jobs.executors import watched_executors
         from lethe.pipeline.jobs.stream import Stream, StreamFailed
     need_java()
     if plan.kafka:
@@ -168,7 +169,7 @@ def stream(
             if not json_lines:
                 note("following; Ctrl-C ends it between two batches" if plan.every_s else "taking in what is there")
             clock = lambda: datetime.datetime.now(datetime.UTC)  # noqa: E731
-            with _ended_by_signals(stopping):
+            with watched_executors(spark, note), _ended_by_signals(stopping):
                 Stream(spark, TheLake(spark, lake), plan, clock, on_batch, note, stopping).run()
         except Locked as error:
             raise Refusal(str(error), Exit.BUSY) from error

@@ -22,6 +22,7 @@ def spark_log(*, if_not_started: str = "") -> Iterator[Path | None]:
     exceptions pass.
     """
     from lethe.pipeline.io.lake import LakeUnusable
+    from lethe.pipeline.jobs.executors import NoExecutors
     from lethe.pipeline.session import DRIVER_LOG, SessionUnavailable
 
     log = Path(tempfile.gettempdir()) / f"lethe-pipeline-{os.getpid()}.log"
@@ -29,6 +30,9 @@ def spark_log(*, if_not_started: str = "") -> Iterator[Path | None]:
         yield None if is_submitted() else log
     except SessionUnavailable as error:
         raise Refusal(f"{error}{if_not_started}", Exit.USAGE) from error
+    except NoExecutors as error:
+        log.unlink(missing_ok=True)
+        raise Refusal(str(error), Exit.TIMED_OUT) from error
     except LakeUnusable as error:
         log.unlink(missing_ok=True)
         raise Refusal(str(error), Exit.USAGE) from error

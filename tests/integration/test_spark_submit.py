@@ -114,3 +114,11 @@ def test_the_tables_are_those_of_one_process(submitted: Submitted, tmp_path: Pat
     assert {"controller_events", "quarantine", "deletion_spans", "violations"} <= wanted.keys() == found.keys()
     for name, lines in wanted.items():
         assert found[name] == lines, name
+
+
+def test_a_cluster_without_room_is_not_waited_for_without_end(submitted: Submitted, tmp_path: Path) -> None:
+    words = ("pipeline", "run", "--wait", "3", "--journal", GOLDEN, "--lake", tmp_path / "lake")
+    done = submitted.run(*words, conf={**CONF, **OF_SUBMISSION, "spark.executor.memory": "64g"})
+    assert done.returncode == Exit.TIMED_OUT, done.stderr
+    assert "has no executor for this application (spark.executor.memory=64g)" in done.stderr
+    assert "for 3 s: start workers or end other applications, ask for less" in done.stderr

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.lake_options import need_java, spark_master
 from lethe.cli.spark_log import spark_log
+from lethe.pipeline.jobs.executors import NoExecutors
 
 
 @pytest.fixture
@@ -44,3 +46,9 @@ def test_the_log_is_that_of_spark_submit(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(RuntimeError, match="DIVIDE"):
         command()
     assert "what Spark said is in the driver's log" in capsys.readouterr().err
+
+
+def test_a_cluster_without_executors_has_the_code_of_time_that_is_over() -> None:
+    with pytest.raises(Refusal, match="no executor for 3 s") as raised, spark_log():
+        raise NoExecutors("no executor for 3 s")
+    assert raised.value.exit is Exit.TIMED_OUT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -71,6 +72,8 @@ def test_a_lake_in_use_is_told_by_a_code_of_its_own(monkeypatch: pytest.MonkeyPa
     from lethe.pipeline.jobs import batch
 
     class Spark:
+        sparkContext = SimpleNamespace(master="local[1]")  # noqa: N815 - Spark's name
+
         def stop(self) -> None:
             pass
 
