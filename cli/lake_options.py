@@ -130,10 +130,13 @@ def need_java() -> None:
 
 def spark_trouble(error: Exception) -> Refusal | None:
     """Return a refusal for an error of Spark that a file system caused, such as a full disk."""
-    from lethe.pipeline.io.files import file_system_problem, unopenable_file
+    from lethe.pipeline.io.files import SHARED_PATHS, file_system_problem, missing_file, unopenable_file
 
     if (words := unopenable_file(error)) is not None:
         return Refusal(f"Spark could not continue: it cannot open {words}", Exit.UNREACHABLE)
+    if (file := missing_file(error)) is not None:
+        why = f"no {file} is there for an executor. If the file was removed meanwhile, run again; {SHARED_PATHS}"
+        return Refusal(f"Spark could not continue: {why}", Exit.UNREACHABLE)
     words = file_system_problem(error)
     if words is None:
         return None

@@ -17,9 +17,11 @@ from pyspark.sql import SparkSession
 
 _FILE_SYSTEM_PROBLEM: Final = re.compile(
     r"No space left on device|Disk quota exceeded|Read-only file system|Too many open files"
-    r"|Permission denied[^\n)]*|(?:DS|NS)QuotaExceededException: [^\n]*"
+    r"|Permission denied[^\n)]*|Mkdirs failed to create [^\n(]*|(?:DS|NS)QuotaExceededException: [^\n]*"
 )
 _UNOPENABLE: Final = re.compile(r"FileNotFoundException: ([^\n]+) \((Permission denied|Too many open files)\)")
+_MISSING: Final = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\][^\n]*? (\w+:/\S+?)\.?\s+File does not exist")
+SHARED_PATHS: Final = "on a cluster all hosts need a shared file system there: HDFS, or one mount under the same name"
 _ESCAPED_IN_URIS: Final = re.compile(r'[\x00-\x20%"<>\\^`{|}#?\[\]\x7f]')
 
 
@@ -43,6 +45,12 @@ def unopenable_file(error: Exception) -> str | None:
     writes, so this is usually an input file."""
     found = _UNOPENABLE.search(str(error))
     return None if found is None else f"{found[1]}: {found[2]}"
+
+
+def missing_file(error: Exception) -> str | None:
+    """Return the file that an executor did not find, if Spark failed because of that, else None."""
+    found = _MISSING.search(str(error))
+    return None if found is None else found[1]
 
 
 class FileStatus(NamedTuple):

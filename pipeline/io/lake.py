@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from lethe.pipeline.io.arrival import checked_arrival
 from lethe.pipeline.io.files import FileSystem, FileSystemError, escape_glob, file_system_problem, unopenable_file
 from lethe.pipeline.io.frames import empty
 from lethe.pipeline.io.lake_state import DAY as DAY
@@ -344,13 +345,16 @@ class Lake(LakeState[FileSystem]):
 
 
 def _write(frame: DataFrame, staging: Staging, path: str, partitions: list[str], order: str | None = None) -> None:
-    if order is not None:
-        # Spark sorts by the partitions anyway.
-        frame = frame.sortWithinPartitions(*partitions, order)
     options = {"maxRecordsPerFile": ROWS_PER_FILE, "parquet.block.size": ROW_GROUP_BYTES}
-    writer = frame.write.mode("append").options(**options)
     try:
-        (writer.partitionBy(*partitions) if partitions else writer).parquet(path)
+        with checked_arrival(frame, path) as rows:
+            # Spark sorts by the partitions anyway.
+            ordered = rows if order is None else rows.sortWithinPartitions(*partitions, order)
+            writer = ordered.write.mode("append").options(**options)
+            (writer.partitionBy(*partitions) if partitions else writer).parquet(path)
+    except FileSystemError:
+        staging.discard()
+        raise
     except (PySparkException, Py4JJavaError) as error:
         staging.discard()
         if words := unopenable_file(error):

@@ -65,6 +65,19 @@ def test_a_file_that_may_not_be_read_is_named() -> None:
     assert str(refusal) == "Spark could not continue: it cannot open /data/a journal.jsonl: Permission denied"
 
 
+def test_a_file_that_an_executor_does_not_see_is_named() -> None:
+    refusal = lake_options.spark_trouble(
+        RuntimeError(
+            "Job aborted due to stage failure: org.apache.spark.SparkFileNotFoundException: [FAILED_READ_FILE.FILE_NOT_"
+            "EXIST] Encountered error while reading file file:///data/a.b.jsonl. File does not exist. It is possible"
+        )
+    )
+    assert refusal is not None
+    assert refusal.exit is Exit.UNREACHABLE
+    assert "no file:///data/a.b.jsonl is there for an executor" in str(refusal)
+    assert "HDFS, or one mount under the same name" in str(refusal)
+
+
 def test_a_lake_in_use_is_told_by_a_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     from lethe.pipeline import session
     from lethe.pipeline.io import lake
