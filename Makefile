@@ -142,6 +142,10 @@ fuzz: $(STAMP) ## damaged frames of the Kafka protocol at every parser (FRAMES=1
 load: $(STAMP) java ## a thousand clients at a controller, many slow, silent or sending garbage (3 min; LOAD="--clients 100")
 	@$(BIN)/python -m tests.load $(LOAD)
 
+.PHONY: pipeline-kills
+pipeline-kills: $(STAMP) java ## kill -9 writers of a lake at random moments; its tables stay right (minutes; KILLS=40, SEED=1)
+	@$(BIN)/python -m tests.pipeline.kills --kills $(or $(KILLS),40) --seed $(or $(SEED),1)
+
 .PHONY: chaos
 chaos: kafka ## a real cluster under faults; a checker of its own decides (MINUTES=10, SEED=7, CHAOS="--json")
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(CHAOS)
