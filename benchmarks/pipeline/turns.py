@@ -229,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     measured = origin({"Spark": version("pyspark"), DUCKDB: version("duckdb")})
     sizes: list[Size] = []
     with tempfile.TemporaryDirectory(prefix="lethe-bench-turns-", dir=given.work_dir) as work:
-        trees = {}
+        trees: dict[str, Path] = {}
         if given.earlier:
             export(given.earlier, trees.setdefault("before", Path(work) / "before"))
         trees["now"] = ROOT
