@@ -97,8 +97,7 @@ class CauseKind(enum.Enum):
     PACE = CauseTexts("waits for its turn: deletions are paced{since}{detail}", remedies.RAISE_PACE)
     READABLE_ZNODE = CauseTexts(
         "waits for its znode{path} to be readable{since}{detail}",
-        "repair the znode, or have Lethe's controller delete it as it is: "
-        "lethe topics delete --unreadable --topic {topic}",
+        remedies.REPAIR_ZNODE,
     )
     NAME_RESERVED = CauseTexts(
         "waits for another topic of its name to leave the trash, whose records its deletion would remove{since}",
@@ -232,7 +231,7 @@ class CauseKind(enum.Enum):
     )
     ZNODES = CauseTexts(
         "waits for the controller to remove its znodes{since}{detail}",
-        "nothing: the controller repeats it; if it lasts, check the permissions of the topic's znodes",
+        "nothing, unless an error is shown: then do what it says; the controller repeats it automatically",
     )
     STILL_STORED = CauseTexts(
         "is still stored on broker {broker} ({partitions}), which is alive and answers",

@@ -8,6 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 IF_IT_LASTS: Final = "if it lasts, see what the broker does; the controller repeats the request"
+REPAIR_ZNODE: Final = (
+    "repair the znode, and where its access list was wrong, have the controller read it again: "
+    "lethe controller-resign; or, if the controller may remove the znode, have it deleted as it is: "
+    "lethe topics delete --unreadable --topic {topic}"
+)
+"""ZooKeeper does not notify of a changed access list, nor of any change of a znode that could not be read."""
 MEND: Final = "save a copy of the znode{path}, then repair it, or remove it with all settings in it"
 THEN_ALL_GO: Final = (
     "All marked topics are deleted then, unless delete.topic.enable is false; that znode may have set it"

@@ -56,7 +56,7 @@ def error_words(error: ZkError) -> str:
         case ZkError.NO_AUTH:
             return (
                 "NO_AUTH, since its access list does not admit this client: log in to ZooKeeper as the user that it "
-                "belongs to, which is the brokers'"
+                "belongs to, mostly the brokers', or change the list"
             )
         case ZkError.INVALID_ACL:
             return (

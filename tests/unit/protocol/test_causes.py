@@ -49,6 +49,12 @@ def test_a_remedy_that_lets_marked_topics_go_says_so(kind: CauseKind) -> None:
     assert "All marked topics are deleted then, unless delete.topic.enable is false" in said
 
 
+def test_what_could_not_be_read_is_read_again_by_the_next_controller() -> None:
+    """ZooKeeper does not notify of changed access lists, so a repair alone would have no effect."""
+    for kind in (CauseKind.READABLE_ZNODE, CauseKind.READABLE_TRASH, CauseKind.CONFIGURATION):
+        assert "lethe controller-resign" in causes.remedy(kind, "orders"), kind
+
+
 def test_only_what_is_not_waited_for_has_no_remedy() -> None:
     assert {kind for kind in CauseKind if not kind.value.remedy} == {*NOT_WAITED_FOR}
 
