@@ -178,11 +178,12 @@ def _session(gateway: Any, sparks: SparkConf, log: object) -> SparkSession:
         raise SessionUnavailable(
             f"Spark did not start on {master}: {_java_message(error)}; its output is in {log}"
         ) from error
-    if _release(context.version) != _release(SPARK_VERSION):
+    version = context.version
+    if _release(version) != _release(SPARK_VERSION):
         context.stop()
         raise SessionUnavailable(
-            f"the Spark of {os.environ.get('SPARK_HOME', 'this process')} is {context.version}, and the PySpark of "
-            f"{sys.executable} is {SPARK_VERSION}: install PySpark {context.version} there, or unset SPARK_HOME"
+            f"the Spark of {os.environ.get('SPARK_HOME', 'this process')} is {version}, and the PySpark of "
+            f"{sys.executable} is {SPARK_VERSION}: install PySpark {version} there, or unset SPARK_HOME"
         )
     cache_jvm_names(context)
     session = SparkSession(context)

@@ -120,5 +120,6 @@ def test_a_cluster_without_room_is_not_waited_for_without_end(submitted: Submitt
     words = ("pipeline", "run", "--wait", "3", "--journal", GOLDEN, "--lake", tmp_path / "lake")
     done = submitted.run(*words, conf={**CONF, **OF_SUBMISSION, "spark.executor.memory": "64g"})
     assert done.returncode == Exit.TIMED_OUT, done.stderr
-    assert "has no executor for this application (spark.executor.memory=64g)" in done.stderr
-    assert "for 3 s: start workers or end other applications, ask for less" in done.stderr
+    # spark-submit joins both outputs of the driver's Python.
+    assert "has no executor for this application (spark.executor.memory=64g)" in done.stdout
+    assert "for 3 s: start workers or end other applications, ask for less" in done.stdout
