@@ -7,6 +7,7 @@ which instant.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql.types import (
@@ -22,6 +23,9 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from lethe.protocol import survey_records
+from lethe.protocol.survey_records import ColumnKind
 
 STRING: Final = StringType()
 INTEGER: Final = IntegerType()
@@ -47,11 +51,6 @@ _INGESTED: Final = (
     ("_source_file", STRING, "the file that it was read from"),
     ("_batch_id", STRING, "the run that read it"),
 )
-_SURVEY: Final = (
-    ("survey_id", STRING, "id of the survey"),
-    ("taken_at", TIMESTAMP, "when the survey began"),
-)
-
 # --- bronze -------------------------------------------------------------------------------------------------------
 
 ON_BROKERS: Final = StructType([StructField("brokers", STRING), StructField("partitions", STRING)])
@@ -83,87 +82,37 @@ CONTROLLER_EVENTS: Final = table(
     *_INGESTED,
     DAY,
 )
-SURVEYS: Final = table(
-    *_SURVEY,
-    ("took_ms", LONG, "how long it took"),
-    ("cluster_id", STRING, "the cluster's id, if it has one"),
-    ("complete", BOOLEAN, "everything was seen; of disks with source broker, what the broker describes"),
-    (
-        "in_motion",
-        STRINGS,
-        "topics that were created, deleted, marked or changed during the survey; they have no findings",
+_OF_KIND: Final[Mapping[ColumnKind, DataType]] = {
+    ColumnKind.TEXT: STRING,
+    ColumnKind.NUMBER: INTEGER,
+    ColumnKind.LONG: LONG,
+    ColumnKind.TRUTH: BOOLEAN,
+    ColumnKind.INSTANT: TIMESTAMP,
+    ColumnKind.NUMBERS: INTEGERS,
+    ColumnKind.TEXTS: STRINGS,
+    ColumnKind.PROBLEMS: ArrayType(
+        StructType([StructField("where", STRING), StructField("what", STRING)]), containsNull=False
     ),
-    (
-        "problems",
-        ArrayType(StructType([StructField("where", STRING), StructField("what", STRING)]), containsNull=False),
-        "what could not be seen",
-    ),
-    *_INGESTED,
-    DAY,
+}
+
+
+def _columns_of(file: survey_records.SurveyFile, *names: str) -> list[tuple[str, DataType, str]]:
+    """Return all columns of a kept survey's file, or those of these names."""
+    columns = (each for each in file.columns if not names or each.name in names)
+    return [(each.name, _OF_KIND[each.kind], each.meaning) for each in columns]
+
+
+def _of_file(file: survey_records.SurveyFile, *names: str) -> StructType:
+    return table(*_columns_of(file, *names), *_INGESTED, DAY)
+
+
+SURVEYS: Final = _of_file(
+    survey_records.MANIFEST,
+    *("survey_id", "taken_at", "took_ms", "cluster_id", "complete", "in_motion", "problems"),
 )
-ZNODE_SNAPSHOT: Final = table(
-    *_SURVEY,
-    ("kind", STRING, "topic, partition, marker, config, reassignment, broker, controller"),
-    ("path", STRING, "of the znode"),
-    ("topic", STRING, "topic"),
-    ("topic_id", STRING, "the topic's id, as Kafka writes it"),
-    ("partition", INTEGER, "partition"),
-    ("replicas", INTEGERS, "of a partition: its assignment; of a reassignment: the target replicas"),
-    ("adding", INTEGERS, "replicas that a reassignment adds"),
-    ("removing", INTEGERS, "replicas that a reassignment removes"),
-    ("leader", INTEGER, "of the state znode"),
-    ("leader_epoch", INTEGER, "of the state znode"),
-    ("isr", INTEGERS, "of the state znode"),
-    (
-        "has_znode",
-        BOOLEAN,
-        "of a topic: it has a znode /partitions; of a partition: it is a child of that, null where there is none",
-    ),
-    ("has_state_znode", BOOLEAN, "of a partition: its state znode exists, readable or not"),
-    ("is_readable", BOOLEAN, "of a topic: its assignment can be understood"),
-    ("broker", INTEGER, "of a broker, of the controller"),
-    ("broker_epoch", LONG, "czxid of the registration"),
-    ("controller_epoch", INTEGER, "of /controller_epoch"),
-    ("created_at", TIMESTAMP, "ctime of a topic's znode and of a marker"),
-    *_INGESTED,
-    DAY,
-)
-BROKER_METADATA: Final = table(
-    *_SURVEY,
-    ("kind", STRING, "broker: one row per live broker; topic: an entry of its cache"),
-    ("broker", INTEGER, "broker"),
-    ("answered", BOOLEAN, "of a broker: its cache was read"),
-    ("told_log_dirs", BOOLEAN, "of a broker: its log directories were read"),
-    ("failure", STRING, "of a broker: how it failed to answer; null if it answered"),
-    ("controller", INTEGER, "of a broker: controller id that it reports; -1: none"),
-    ("topic", STRING, "topic"),
-    ("topic_id", STRING, "as the cache has it"),
-    ("partitions", INTEGERS, "as the cache has them"),
-    *_INGESTED,
-    DAY,
-)
-AGENT_INVENTORY: Final = table(
-    *_SURVEY,
-    ("broker", INTEGER, "owner of the log directory"),
-    ("log_dir", STRING, "path of the log directory"),
-    ("source", STRING, "local: read from the file system; broker: described by the broker"),
-    ("kind", STRING, "log-dir: one row for each; replica, future, deleted, stray, unknown: a directory in it"),
-    ("directory", STRING, "its name"),
-    ("topic", STRING, "topic; a long name may be cut, as in the directory's name"),
-    ("partition", INTEGER, "partition"),
-    ("topic_id", STRING, "from partition.metadata"),
-    ("size_bytes", LONG, "of all files"),
-    ("segment_bytes", LONG, "of the segments alone; 0 if nothing was written"),
-    ("files", LONG, "how many files"),
-    ("newest_write", TIMESTAMP, "newest modification of the directory or of any file in it"),
-    ("newest_segment_write", TIMESTAMP, "newest modification of a segment"),
-    ("is_owed", BOOLEAN, "of a directory: its broker owes its deletion; null in surveys of older versions"),
-    ("is_kept", BOOLEAN, "of a directory: it may be of a topic in the trash; null in surveys of older versions"),
-    ("has_failed", BOOLEAN, "of a log-dir: its broker can no longer use it"),
-    ("problem", STRING, "why it could not be seen, or only in part"),
-    *_INGESTED,
-    DAY,
-)
+ZNODE_SNAPSHOT: Final = _of_file(survey_records.ZNODES)
+BROKER_METADATA: Final = _of_file(survey_records.METADATA)
+AGENT_INVENTORY: Final = _of_file(survey_records.DIRECTORIES)
 
 # --- silver -------------------------------------------------------------------------------------------------------
 
@@ -266,19 +215,7 @@ REPLICA_DELETIONS: Final = table(
     DAY,
 )
 DIRECTORIES: Final = StructType(AGENT_INVENTORY.fields)
-LEFTOVERS: Final = table(
-    *_SURVEY,
-    ("place", STRING, "zookeeper, cache, disk"),
-    ("standing", STRING, "left_over, set_aside, missing, incomplete, pending"),
-    ("reason", STRING, "code of the reason; protocol.findings has the sentence"),
-    ("what", STRING, "a znode path, a topic in a cache, the path of a directory"),
-    ("topic", STRING, "topic"),
-    ("broker", INTEGER, "broker"),
-    ("partition", INTEGER, "partition"),
-    ("size_bytes", LONG, "on disk"),
-    ("detail", STRING, "details of this finding"),
-    DAY,
-)
+LEFTOVERS: Final = _of_file(survey_records.LEFTOVERS)
 QUARANTINE: Final = table(
     ("_source_file", STRING, "where it was read"),
     ("line_hash", STRING, "SHA-256 of the line"),
@@ -347,11 +284,9 @@ DAILY_RECLAIM: Final = table(
     DAY,
 )
 LEFTOVER_BY_BROKER: Final = table(
-    *_SURVEY,
+    *_columns_of(survey_records.LEFTOVERS, "survey_id", "taken_at"),
     ("broker", INTEGER, "broker; null for ZooKeeper"),
-    ("place", STRING, "zookeeper, cache, disk"),
-    ("standing", STRING, "left_over, set_aside, missing, incomplete, pending"),
-    ("reason", STRING, "reason"),
+    *_columns_of(survey_records.LEFTOVERS, "place", "standing", "reason"),
     ("findings", LONG, "how many"),
     ("size_bytes", LONG, "on disk"),
     DAY,

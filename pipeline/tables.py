@@ -17,7 +17,7 @@ class Layer(enum.StrEnum):
     BRONZE = "bronze"
     """Rows as they were read; only grows."""
     SILVER = "silver"
-    """The meaning of bronze rows."""
+    """The meaning of bronze rows, and what surveys found."""
     GOLD = "gold"
     """Answers."""
 

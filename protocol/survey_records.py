@@ -189,7 +189,23 @@ DIRECTORIES: Final = SurveyFile(
         SurveyColumn("problem", ColumnKind.TEXT, "why it could not be seen, or not whole"),
     ),
 )
-ROW_FILES: Final = (ZNODES, METADATA, DIRECTORIES)
+LEFTOVERS: Final = SurveyFile(
+    "leftovers.jsonl",
+    "What `lethe survey` finds in the other files: one row for each finding. Older versions kept no such file.",
+    (
+        *_SURVEY,
+        SurveyColumn("place", ColumnKind.TEXT, "`zookeeper`, `cache`, `disk`"),
+        SurveyColumn("standing", ColumnKind.TEXT, "`left_over`, `set_aside`, `missing`, `incomplete`, `pending`"),
+        SurveyColumn("reason", ColumnKind.TEXT, "code of the reason; docs/surveys.md has them all"),
+        SurveyColumn("what", ColumnKind.TEXT, "a znode path, a topic in a cache, the path of a directory"),
+        SurveyColumn("topic", ColumnKind.TEXT, "topic"),
+        SurveyColumn("broker", ColumnKind.NUMBER, "broker"),
+        SurveyColumn("partition", ColumnKind.NUMBER, "partition"),
+        SurveyColumn("size_bytes", ColumnKind.LONG, "on disk"),
+        SurveyColumn("detail", ColumnKind.TEXT, "details of this finding"),
+    ),
+)
+ROW_FILES: Final = (ZNODES, METADATA, DIRECTORIES, LEFTOVERS)
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     ZNODES.name: ("topic", "partition", "marker", "config", "reassignment", "broker", "controller"),
     METADATA.name: ("broker", "topic"),

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from lethe.protocol.journal import JsonValue, time_to_text
-from lethe.protocol.survey_records import DIRECTORIES, METADATA, VERSION, ZNODES, SurveyFile, survey_id
+from lethe.protocol.survey_records import DIRECTORIES, LEFTOVERS, METADATA, VERSION, ZNODES, SurveyFile, survey_id
 from lethe.protocol.vocabulary import TopicId, topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.survey.debts import OwedDirectories
+from lethe.survey.leftovers import leftovers
 from lethe.survey.views import Directory, LogDirView, Survey, TopicTree, ZooKeeperTree, printable
 
 Row = dict[str, JsonValue]
@@ -35,7 +36,12 @@ def manifest(survey: Survey, rows: dict[str, int], checksums: dict[str, int]) ->
 
 def rows_of(file: SurveyFile, survey: Survey) -> Iterator[Row]:
     """Yield the rows of a file, each with all columns. Raises KeyError for a file without rows."""
-    makers = {ZNODES.name: _znodes, METADATA.name: _metadata, DIRECTORIES.name: _directories}
+    makers = {
+        ZNODES.name: _znodes,
+        METADATA.name: _metadata,
+        DIRECTORIES.name: _directories,
+        LEFTOVERS.name: _leftovers,
+    }
     empty: Row = {**dict.fromkeys(file.column_names), **_base(survey)}
     for row in makers[file.name](survey):
         yield empty | row
@@ -171,6 +177,24 @@ def _directory(directory: Directory) -> Row:
         "newest_segment_write": _instant(directory.newest_segment_mtime_ms),
         "problem": None if directory.problem is None else printable(directory.problem),
     }
+
+
+# --- findings -----------------------------------------------------------------------------------------------------
+
+
+def _leftovers(survey: Survey) -> Iterator[Row]:
+    for found in leftovers(survey):
+        yield {
+            "place": found.place.value,
+            "standing": found.standing.code,
+            "reason": found.reason.code,
+            "what": printable(found.what),
+            "topic": found.topic,
+            "broker": found.broker,
+            "partition": found.partition,
+            "size_bytes": found.size_bytes,
+            "detail": found.detail or None,
+        }
 
 
 # --- words --------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ Columns that mean the same in several tables (those of a key are not repeated be
 """
 _LAYERS: Final = {
     Layer.BRONZE: "What was read, as it was read. These tables only grow.",
-    Layer.SILVER: "What it means. Rows are made again where what they were made of has changed.",
+    Layer.SILVER: "What it means. Rows are made again where their sources have changed; leftovers are as seen.",
     Layer.GOLD: "Answers.",
 }
 _SEVERAL: Final = 3

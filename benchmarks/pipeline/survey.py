@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import shutil
 from concurrent.futures import ProcessPoolExecutor
@@ -13,10 +14,11 @@ from typing import Final, TextIO
 import orjson
 
 from benchmarks.pipeline.planted import Planted
-from lethe.protocol.findings import Reason
+from lethe.protocol.findings import Place, Reason
 from lethe.protocol.journal import time_to_text
 from lethe.protocol.survey_records import (
     DIRECTORIES,
+    LEFTOVERS,
     MANIFEST,
     METADATA,
     ROW_FILES,
@@ -62,6 +64,7 @@ def write_survey(directory: Path, directories: int, *, taken_at_ms: int, seed: i
     rows[ZNODES.name] = planted.znodes
     rows[METADATA.name] = planted.cached + len(BROKERS)
     rows[DIRECTORIES.name] = planted.directories + len(BROKERS) * LOG_DIRS
+    rows[LEFTOVERS.name] = planted.leftovers.total()
     (parts / MANIFEST.name).write_bytes(orjson.dumps(_manifest(identity, taken_at_ms, rows, checksums)))
     planted.size_bytes += sum((parts / file.name).stat().st_size for file in ROW_FILES)
     parts.rename(directory / identity)
@@ -87,6 +90,7 @@ def _write_head(parts: Path, taken_at_ms: int) -> Planted:
         (parts / f"head-{METADATA.name}").open("wb") as metadata_rows,
         (parts / f"head-{DIRECTORIES.name}").open("wb") as disk_rows,
     ):
+        (parts / f"head-{LEFTOVERS.name}").touch()
         for broker in BROKERS:
             registered = {"kind": "broker", "path": f"/brokers/ids/{broker}", "broker": broker, "broker_epoch": 24}
             znode_rows.write(orjson.dumps({**znodes, **registered}) + b"\n")
@@ -102,10 +106,14 @@ def _log_dir(broker: int, number: int) -> str:
     return f"/data/{broker}/logs-{number}"
 
 
+def _size(partition: int) -> int:
+    return 16_435 + partition
+
+
 def _write_chunk(parts: Path, taken_at_ms: int, seed: int, topics: int, start: int) -> Planted:
-    names = [parts / f"{start}-{file.name}" for file in (ZNODES, METADATA, DIRECTORIES)]
-    with names[0].open("w") as znodes, names[1].open("w") as metadata, names[2].open("w") as disks:
-        chunk = _Chunk(taken_at_ms, seed, znodes, metadata, disks)
+    with contextlib.ExitStack() as stack:
+        files = (stack.enter_context((parts / f"{start}-{file.name}").open("w")) for file in ROW_FILES)
+        chunk = _Chunk(taken_at_ms, seed, *files)
         for number in range(start, min(start + CHUNK, topics)):
             chunk.topic(number)
     return chunk.planted
@@ -114,48 +122,44 @@ def _write_chunk(parts: Path, taken_at_ms: int, seed: int, topics: int, start: i
 class _Chunk:
     """Formats rows as text, because there are many millions of them."""
 
-    def __init__(self, taken_at_ms: int, seed: int, znodes: TextIO, metadata: TextIO, disks: TextIO) -> None:
+    def __init__(
+        self, taken_at_ms: int, seed: int, znodes: TextIO, metadata: TextIO, disks: TextIO, leftovers: TextIO
+    ) -> None:
         self.planted = Planted()
         self._seed = seed
         self._head = f'{{"survey_id":"{survey_id(taken_at_ms)}","taken_at":"{time_to_text(taken_at_ms)}",'
         self._old = time_to_text(taken_at_ms - 90 * 86_400_000)
         self._new = time_to_text(taken_at_ms - 60_000)
-        self._znodes, self._metadata, self._disks = znodes, metadata, disks
+        self._znodes, self._metadata, self._disks, self._leftovers = znodes, metadata, disks, leftovers
 
     def topic(self, number: int) -> None:
         """Add one topic, regular or irregular."""
-        sort, found = number % EVERY, self.planted.leftovers
-        name, identity = f"orders-{number:07d}", self._identity(f"topic {number}")
-        other = self._identity(f"earlier topic {number}")
+        sort, name, identity = number % EVERY, f"orders-{number:07d}", self._identity(f"topic {number}")
+        other, gone, broker = self._identity(f"earlier topic {number}"), f"{name}-gone", 1 + number % 10
         if sort == 1:
-            self._config(f"{name}-gone")
-            found[Reason.CONFIG_WITHOUT_TOPIC.code] += 1
+            self._found(Reason.CONFIG_WITHOUT_TOPIC, self._config(gone), gone)
         elif sort == 2:
-            self._marker(f"{name}-gone")
-            found[Reason.MARKER_WITHOUT_TOPIC.code] += 1
+            self._found(Reason.MARKER_WITHOUT_TOPIC, self._marker(gone), gone)
         elif sort == 3:
-            self._cached(1 + number % 10, f"{name}-gone", other)
-            found[Reason.CACHED_WITHOUT_TOPIC.code] += 1
+            self._cached(broker, gone, other)
+            self._found(Reason.CACHED_WITHOUT_TOPIC, gone, gone, broker)
         elif sort == 4:
-            self._directory(1 + number % 10, f"{name}-gone", 3, other)
-            found[Reason.DIRECTORY_WITHOUT_TOPIC.code] += 1
+            self._found(Reason.DIRECTORY_WITHOUT_TOPIC, self._directory(broker, gone, 3, other), gone, broker, 3)
         elif sort == 5:
-            self._directory(1 + (number + 5) % 10, name, 0, identity)
-            found[Reason.DIRECTORY_NOT_ASSIGNED.code] += 1
+            broker = 1 + (number + 5) % 10
+            self._found(Reason.DIRECTORY_NOT_ASSIGNED, self._directory(broker, name, 0, identity), name, broker, 0)
         elif sort == 6:
-            self._directory(2, f"{name}-gone", 0, other, kind="deleted", ending=f".{number:032x}-delete")
-            found[Reason.NOT_RECLAIMED_YET.code] += 1
+            where = self._directory(2, gone, 0, other, kind="deleted", ending=f".{number:032x}-delete")
+            self._found(Reason.NOT_RECLAIMED_YET, where, gone, 2, 0)
         elif sort == 7:
-            self._directory(3, f"{name}-gone", 0, other, kind="stray", ending=f".{number:032x}-stray")
-            found[Reason.STRAY_DIRECTORY.code] += 1
+            where = self._directory(3, gone, 0, other, kind="stray", ending=f".{number:032x}-stray")
+            self._found(Reason.STRAY_DIRECTORY, where, gone, 3, 0)
         elif sort == 8:
-            self._marker(name)
-            found[Reason.MARKED_TOPIC.code] += 1
+            self._found(Reason.MARKED_TOPIC, self._marker(name), name)
         self.planted.unused += sort == 13
         self._whole(number, name, identity, other, sort)
 
     def _whole(self, number: int, name: str, identity: str, other: str, sort: int) -> None:
-        found = self.planted.leftovers
         self._znodes.write(
             f'{self._head}"kind":"topic","path":"/brokers/topics/{name}","topic":"{name}","topic_id":"{identity}",'
             f'"has_znode":true,"is_readable":true,"created_at":"{self._old}"}}\n'
@@ -172,34 +176,49 @@ class _Chunk:
             self.planted.znodes += 1
             for broker in (first, second):
                 if sort == 9 and partition == 0 and broker == second:
-                    found[Reason.REPLICA_WITHOUT_DIRECTORY.code] += 1
+                    self._found(Reason.REPLICA_WITHOUT_DIRECTORY, f"{name}-0", name, broker, 0)
                     continue
                 is_old = sort == 10 and partition == 0 and broker == first
-                found[Reason.DIRECTORY_OF_OTHER_INCARNATION.code] += is_old
                 written = self._old if sort == 13 else self._new
-                self._directory(broker, name, partition, other if is_old else identity, written=written)
+                where = self._directory(broker, name, partition, other if is_old else identity, written=written)
+                if is_old:
+                    self._found(Reason.DIRECTORY_OF_OTHER_INCARNATION, where, name, broker, 0)
         if sort == 11:
-            found[Reason.IN_NO_CACHE.code] += 1
+            self._found(Reason.IN_NO_CACHE, name, name)
             return
         for broker in BROKERS:
             is_old = sort == 12 and broker == 4
-            found[Reason.CACHED_OTHER_INCARNATION.code] += is_old
             self._cached(broker, name, other if is_old else identity)
+            if is_old:
+                self._found(Reason.CACHED_OTHER_INCARNATION, name, name, broker)
+
+    def _found(
+        self, reason: Reason, what: str, topic: str, broker: int | None = None, partition: int | None = None
+    ) -> None:
+        has_bytes = reason.place is Place.DISK and reason is not Reason.REPLICA_WITHOUT_DIRECTORY
+        row: dict[str, object] = {"place": reason.place.value, "standing": reason.standing.code, "reason": reason.code}
+        row |= {"what": what, "topic": topic, "broker": broker, "partition": partition}
+        size = _size(partition or 0) if has_bytes else 0
+        self._leftovers.write(self._head + orjson.dumps({**row, "size_bytes": size}).decode()[1:] + "\n")
+        self.planted.leftovers[reason.code] += 1
 
     def _identity(self, of: str) -> str:
         digest = hashlib.blake2b(f"{self._seed}/{of}".encode(), digest_size=16).digest()
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
-    def _config(self, name: str) -> None:
-        self._znodes.write(f'{self._head}"kind":"config","path":"/config/topics/{name}","topic":"{name}"}}\n')
+    def _config(self, name: str) -> str:
+        path = f"/config/topics/{name}"
+        self._znodes.write(f'{self._head}"kind":"config","path":"{path}","topic":"{name}"}}\n')
         self.planted.znodes += 1
+        return path
 
-    def _marker(self, name: str) -> None:
+    def _marker(self, name: str) -> str:
         path = f"/admin/delete_topics/{name}"
         self._znodes.write(
             f'{self._head}"kind":"marker","path":"{path}","topic":"{name}","created_at":"{self._new}"}}\n'
         )
         self.planted.znodes += 1
+        return path
 
     def _cached(self, broker: int, name: str, identity: str) -> None:
         numbers = ",".join(map(str, range(PARTITIONS)))
@@ -219,12 +238,13 @@ class _Chunk:
         kind: str = "replica",
         ending: str = "",
         written: str | None = None,
-    ) -> None:
-        size = 16_435 + partition
+    ) -> str:
+        log_dir, directory = _log_dir(broker, partition % LOG_DIRS), f"{name}-{partition}{ending}"
         self._disks.write(
-            f'{self._head}"broker":{broker},"log_dir":"{_log_dir(broker, partition % LOG_DIRS)}","source":"local",'
-            f'"kind":"{kind}","directory":"{name}-{partition}{ending}","topic":"{name}","partition":{partition},'
-            f'"topic_id":"{identity}","size_bytes":{size},"segment_bytes":16384,"files":14,"newest_write":"{self._new}",'
+            f'{self._head}"broker":{broker},"log_dir":"{log_dir}","source":"local",'
+            f'"kind":"{kind}","directory":"{directory}","topic":"{name}","partition":{partition},'
+            f'"topic_id":"{identity}","size_bytes":{_size(partition)},"segment_bytes":16384,"files":14,"newest_write":"{self._new}",'
             f'"newest_segment_write":"{written or self._new}"}}\n'
         )
         self.planted.directories += 1
+        return f"{log_dir}/{directory}"

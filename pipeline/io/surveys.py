@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lethe.pipeline.io.files import FileStatus, FileSystem, FileSystemError
 from lethe.pipeline.io.journal import InputNotFound, read_lines
 from lethe.protocol.journal import JsonValue
-from lethe.protocol.survey_records import MANIFEST, ROW_FILES, VERSION, SurveyFile, row_problems
+from lethe.protocol.survey_records import LEFTOVERS, MANIFEST, ROW_FILES, VERSION, SurveyFile, row_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,19 @@ class KeptSurvey:
     manifest: Mapping[str, JsonValue]
 
     def row_count(self, file: SurveyFile) -> int:
-        """Return the number of rows of that file, by the manifest."""
+        """Return the number of rows of that file, by the manifest; 0 for a file that the survey does not have."""
+        return int(self._rows.get(file.name, 0))  # type: ignore[arg-type]  # row_problems has seen that it is one
+
+    @property
+    def has_leftovers(self) -> bool:
+        """Return True if the survey says what is left over; those of older versions do not."""
+        return LEFTOVERS.name in self._rows
+
+    @property
+    def _rows(self) -> Mapping[str, JsonValue]:
         rows = self.manifest["rows"]
         assert isinstance(rows, dict), "as every manifest that was read"
-        return int(rows[file.name])  # type: ignore[arg-type]  # row_problems has seen that it is one
+        return rows
 
     def checksum(self, file: SurveyFile) -> int | None:
         """Return the checksum of the file's lines; None if the manifest has none."""
@@ -154,6 +163,6 @@ def _parse_manifest(path: str, text: str) -> KeptSurvey | RefusedSurvey:
 
 def _row_count_problems(rows: JsonValue) -> list[str]:
     """Return the files without a count: they would seem to have no rows."""
-    counts = rows if isinstance(rows, dict) else {}
+    counts = {LEFTOVERS.name: 0} | (rows if isinstance(rows, dict) else {})
     wrong = [file.name for file in ROW_FILES if not isinstance(count := counts.get(file.name), int) or count < 0]
     return [f"'rows' does not say how many rows {name} has" for name in wrong]

@@ -1,4 +1,4 @@
-"""From kept surveys to the four bronze tables of surveys.
+"""From kept surveys to their tables: the four of bronze, and the leftovers that they found.
 
 A survey is ingested once, and whole or not at all:
 
@@ -11,7 +11,8 @@ A survey is ingested once, and whole or not at all:
 
 A missing row means that something does not exist: without a topic's znode, its replicas would be leftovers. So the rows
 of all files are staged and counted before the first one is added to a table. The row in `surveys` is added last: a
-survey that a crash left in some tables is continued. Surveys of older versions have no checksums.
+survey that a crash left in some tables is continued. Surveys of older versions have no checksums. Where one does not
+say what is left over, that is unseen: it counts as incomplete, with a problem that says so.
 """
 
 from __future__ import annotations
@@ -43,17 +44,22 @@ from lethe.pipeline.transforms.bronze_events import MAX_QUARANTINED_CHARACTERS
 from lethe.pipeline.transforms.contract import to_schema, union_of
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue, time_from_text
-from lethe.protocol.survey_records import DIRECTORIES, FILES, METADATA, ROW_FILES, ZNODES, SurveyFile
+from lethe.protocol.survey_records import DIRECTORIES, FILES, LEFTOVERS, METADATA, ROW_FILES, ZNODES, SurveyFile
 
 TABLE_OF_FILE: Final[Mapping[str, Table]] = {
     ZNODES.name: tables.ZNODE_SNAPSHOT,
     METADATA.name: tables.BROKER_METADATA,
     DIRECTORIES.name: tables.AGENT_INVENTORY,
+    LEFTOVERS.name: tables.LEFTOVERS,
 }
 COPY_AGAIN: Final = "copy the survey again, or take a new one"
 OTHER_CLUSTER: Final = "it is of the cluster {survey}, and the lake is of the cluster {lake}: use another lake"
 WRONG_ROW_COUNT: Final = f"{{file}} has {{rows}}, and the manifest says {{said}}: {COPY_AGAIN}"
 WRONG_CHECKSUM: Final = f"{{file}} does not match its checksum in the manifest: {COPY_AGAIN}"
+UNJUDGED: Final = {
+    "where": "/",
+    "what": "what is left over is unknown, as this survey is of an older version: take a new survey",
+}
 _BAD_MANIFEST: Final = "not a survey of this form"
 _REFUSED_MANIFEST_SCHEMA: Final = StructType([StructField(name, STRING) for name in ("_source_file", "line", "detail")])
 _MANIFEST_SCHEMA: Final = StructType(
@@ -337,11 +343,13 @@ def _ingested_ids(lake: Lake, table: Table, surveys: Sequence[KeptSurvey]) -> se
 
 def _survey_rows(spark: SparkSession, new: Sequence[KeptSurvey], *, ingested_at: Column, batch_id: str) -> DataFrame:
     """Return rows of SURVEYS, from manifests."""
-    names = ("survey_id", "taken_at", "took_ms", "cluster_id", "complete", "in_motion")
+    names = ("survey_id", "taken_at", "took_ms", "cluster_id")
     rows = [
         (
             *(survey.manifest[name] for name in names),
-            _problems(survey.manifest["problems"]),
+            survey.manifest["complete"] if survey.has_leftovers else False,
+            survey.manifest["in_motion"],
+            _problems(survey),
             to_uri(f"{survey.path}/{MANIFEST_NAME}"),
         )
         for survey in new
@@ -353,10 +361,11 @@ def _survey_rows(spark: SparkSession, new: Sequence[KeptSurvey], *, ingested_at:
     return to_schema(stamped, tables.SURVEYS.schema)
 
 
-def _problems(value: JsonValue) -> list[dict[str, str]] | None:
-    if not isinstance(value, list):
-        return None
-    return [{"where": str(one["where"]), "what": str(one["what"])} for one in value if isinstance(one, dict)]
+def _problems(survey: KeptSurvey) -> list[JsonValue] | None:
+    found = survey.manifest["problems"]
+    if survey.has_leftovers:
+        return found if isinstance(found, list) else None
+    return [*(found if isinstance(found, list) else ()), UNJUDGED]
 
 
 def _manifest_quarantine_rows(spark: SparkSession, unusable: Sequence[RefusedSurvey]) -> DataFrame:

@@ -46,7 +46,6 @@ from lethe.pipeline.transforms.affected import (
 from lethe.pipeline.transforms.debts import debts
 from lethe.pipeline.transforms.directories import directories
 from lethe.pipeline.transforms.leftover_by_broker import leftover_by_broker
-from lethe.pipeline.transforms.leftovers import leftovers
 from lethe.pipeline.transforms.owed import owed_by_broker
 from lethe.pipeline.transforms.replicas import replica_deletions
 from lethe.pipeline.transforms.span_heads import span_heads
@@ -220,13 +219,6 @@ def refresh_surveys(lake: Lake, days: Collection[datetime.date], stage: OnStage)
     stage("making directories and leftovers")
     refresh_topic_ids(lake, surveyed)
     lake.replace_partitions(tables.DIRECTORIES, directories(lake.read(tables.AGENT_INVENTORY, surveyed)), surveyed)
-    found = leftovers(
-        lake.read(tables.SURVEYS, surveyed),
-        lake.read(tables.ZNODE_SNAPSHOT, surveyed),
-        lake.read(tables.BROKER_METADATA, surveyed),
-        lake.read(tables.DIRECTORIES, surveyed),
-    )
-    lake.replace_partitions(tables.LEFTOVERS, found, surveyed)
     lake.replace_partitions(
         tables.LEFTOVER_BY_BROKER, leftover_by_broker(lake.read(tables.LEFTOVERS, surveyed)), surveyed
     )

@@ -1,4 +1,4 @@
-"""Rows of kept surveys: JSON objects with the columns of the bronze tables, or quarantined with the reason.
+"""Rows of kept surveys: JSON objects with the columns of their tables, or quarantined with the reason.
 
 `protocol.survey_records` defines the columns and their values. A row with a value of another kind is quarantined as a
 whole, because half a row would report that something is absent. So is a row without its key, and one with an impossible
@@ -18,7 +18,8 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from lethe.pipeline.transforms.bronze_events import MAX_QUARANTINED_CHARACTERS
 from lethe.pipeline.transforms.contract import to_schema
 from lethe.pipeline.transforms.said import MAX_BYTES
-from lethe.protocol.survey_records import DIRECTORIES, KINDS, METADATA, ZNODES, ColumnKind, SurveyFile
+from lethe.protocol.findings import Reason
+from lethe.protocol.survey_records import DIRECTORIES, KINDS, LEFTOVERS, METADATA, ZNODES, ColumnKind, SurveyFile
 
 _SIZES: Final = ("size_bytes", "segment_bytes", "files")
 """These are summed: an impossible value must neither overflow a sum nor reduce it."""
@@ -51,6 +52,7 @@ _REQUIRED: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "topic": _OF_A_TOPIC,
         "partition": _OF_A_TOPIC,
     },
+    LEFTOVERS.name: dict.fromkeys(("place", "standing", "reason", "what", "topic"), ()),
 }
 """By file: the columns of a row's key, and the kinds of rows that have them; empty: all."""
 
@@ -126,6 +128,10 @@ def _with_nulls(field: StructField) -> ArrayType | StringType:
 def _problem(file: SurveyFile) -> Column:
     """The problem of a line; null if there is none."""
     row = F.col("read")
+    # As the znode has it, whatever was written there.
+    is_reassignment = (
+        row["reason"] == Reason.REASSIGNMENT_WITHOUT_TOPIC.code if file is LEFTOVERS else row["kind"] == "reassignment"
+    )
     problem = F.lit(None).cast("string")
     for column in file.columns:
         value = row[column.name]
@@ -136,11 +142,10 @@ def _problem(file: SurveyFile) -> Column:
         elif column.name in _SIZES:
             wrong, form = ~value.between(0, MAX_BYTES), "what any directory has"
         elif column.name in _NUMBERED:
-            wrong, form = (value < 0) & (row["kind"] != "reassignment"), f"the number of a {column.name}"
+            wrong, form = (value < 0) & ~is_reassignment, f"the number of a {column.name}"
         elif column.name in _REPLICAS:
             is_impossible = F.exists(value, lambda one: one < 0) | (F.size(F.array_distinct(value)) < F.size(value))
-            is_strange = (row["kind"] != "reassignment") & is_impossible
-            wrong = F.exists(value, lambda one: one.isNull()) | is_strange
+            wrong = F.exists(value, lambda one: one.isNull()) | (~is_reassignment & is_impossible)
             form = "a list of different brokers"
         elif column.name == "kind":
             wrong, form = ~value.isin(*KINDS[file.name]), f"a kind of row that {file.name} has"

@@ -40,7 +40,6 @@ from lethe.pipeline.literals import day_value
 from lethe.pipeline.transforms.contract import to_schema
 from lethe.pipeline.transforms.directories import LOCAL
 from lethe.pipeline.transforms.newest_survey import Survey
-from lethe.pipeline.transforms.survey_topics import TOPIC, existing_topics, of_kind
 from lethe.protocol.findings import Reason
 from lethe.protocol.kafka.directory_names import NEVER_CUT
 from lethe.protocol.lake_rules import LakeRules
@@ -50,6 +49,7 @@ from lethe.protocol.vocabulary import INTERNAL_TOPICS
 MAX_GAP_DAYS: Final = 2
 """Between two surveys whose sizes are compared."""
 _DAY_S: Final = 86_400
+_TOPIC: Final = ("survey_id", "topic")
 
 
 def compared_since(rules: LakeRules, now: datetime) -> date:
@@ -81,7 +81,7 @@ def stale_topic_candidates(
         .filter((days >= rules.unwritten_days) & (F.col("created_s") / _DAY_S >= rules.unwritten_days))
         .select(
             "topic",
-            F.col("wanted_id").alias("topic_id"),
+            "topic_id",
             "partitions",
             "replicas",
             "size_bytes",
@@ -116,20 +116,24 @@ def _complete_topics(
     newest: Survey, znodes: DataFrame, directories: DataFrame, leftovers: DataFrame, rules: LakeRules
 ) -> DataFrame:
     """A row for each topic that the newest survey saw completely and that may be a candidate."""
-    topics = existing_topics(znodes).filter("is_readable and not is_marked").drop("exists")
     created_s = _seconds("newest_at") - _seconds("created_at")
-    may_be = F.col("created_at").isNotNull() & _is_eligible(rules) & ~newest.was_in_motion(F.col("topic"))
+    is_known = F.col("is_readable") & F.col("created_at").isNotNull()
     return (
-        topics.filter(may_be)
-        .withColumn("newest_at", newest.taken_at)
-        .join(of_kind(znodes, "reassignment"), [*TOPIC], "left_anti")
+        _of_kind(znodes, "topic")
+        .filter(is_known & _is_eligible(rules) & ~newest.was_in_motion(F.col("topic")))
+        .select(*_TOPIC, "topic_id", "created_at", newest.taken_at.alias("newest_at"))
+        .join(_of_kind(znodes, "marker", "reassignment"), [*_TOPIC], "left_anti")
         .withColumn("start", _name_prefix())
         .join(_topics_with_findings(leftovers), ["survey_id", "start"], "left_anti")
-        .join(_healthy_topics(znodes), [*TOPIC], "inner")
-        .join(_stored_sizes(directories), [*TOPIC], "inner")
+        .join(_healthy_topics(znodes), [*_TOPIC], "inner")
+        .join(_stored_sizes(directories), [*_TOPIC], "inner")
         .filter(F.col("stored_replicas") == F.col("replicas"))
         .withColumn("created_s", created_s)
     )
+
+
+def _of_kind(rows: DataFrame, *kinds: str) -> DataFrame:
+    return rows.filter(F.col("kind").isin(*kinds))
 
 
 def _is_eligible(rules: LakeRules) -> Column:
@@ -160,8 +164,8 @@ def _healthy_topics(znodes: DataFrame) -> DataFrame:
     is_full = (F.col("leader") >= 0) & (F.array_sort("isr") == F.array_sort("replicas"))
     is_healthy = F.coalesce(F.col("has_znode") & F.col("has_state_znode") & is_full & ~is_moving, F.lit(False))
     return (
-        of_kind(znodes, "partition")
-        .groupBy(*TOPIC)
+        _of_kind(znodes, "partition")
+        .groupBy(*_TOPIC)
         .agg(
             F.count("*").alias("partitions"),
             F.sum(F.size("replicas")).alias("replicas"),
@@ -177,8 +181,8 @@ def _stored_sizes(directories: DataFrame) -> DataFrame:
     left out; a replica without a directory is a finding of the survey."""
     is_replica = F.col("kind") == F.lit("replica")
     return (
-        of_kind(directories, "replica", "future")
-        .groupBy(*TOPIC)
+        _of_kind(directories, "replica", "future")
+        .groupBy(*_TOPIC)
         .agg(
             F.count_if(is_replica).alias("stored_replicas"),
             F.bool_or(~is_replica).alias("is_moving"),
@@ -224,8 +228,8 @@ def _unchanged_since(past: DataFrame, directories: DataFrame, whole: DataFrame) 
     too_far = F.coalesce(_seconds(later) - _seconds("taken_at") > MAX_GAP_DAYS * _DAY_S, F.lit(False))
     is_same = F.coalesce(F.col("signature") == F.col("newest_signature"), F.lit(False))
     return (
-        of_kind(directories, "replica")
-        .groupBy(*TOPIC)
+        _of_kind(directories, "replica")
+        .groupBy(*_TOPIC)
         .agg(_signature().alias("signature"))
         .join(wanted, ["topic"], "inner")
         .join(F.broadcast(times), ["survey_id"], "inner")

@@ -18,8 +18,6 @@ from lethe.pipeline.transforms.contract import to_schema
 
 LOCAL = "local"
 """`source` of rows that were read from a file system."""
-LOG_DIR = "log-dir"
-"""`kind` of the row that a log directory itself has."""
 
 _LOG_DIR_KEY = ("survey_id", "broker", "log_dir")
 

@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
 import pytest
 from pyspark.sql import SparkSession
 
@@ -33,10 +32,33 @@ from lethe.protocol.journal import (
     encode,
     time_from_text,
 )
-from lethe.protocol.survey_records import DIRECTORIES, FILES, MANIFEST, METADATA, ZNODES, SurveyFile
+from lethe.protocol.kafka.cached_topics import CachedTopic
+from lethe.protocol.kafka.directory_names import DirectoryKind
+from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, ZNODES
+from lethe.protocol.vocabulary import (
+    Broker,
+    BrokerEpoch,
+    BrokerId,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from lethe.survey.keep import save_survey
+from lethe.survey.views import (
+    BrokerAnswers,
+    BrokerFailure,
+    Directory,
+    LogDirSource,
+    LogDirView,
+    Survey,
+    TopicTree,
+    UnansweredQuestion,
+    ZooKeeperTree,
+)
 
 NOW: Final = datetime.datetime(2026, 1, 9, tzinfo=datetime.UTC)
 CLUSTER: Final = "c1"
+ONE: Final = BrokerId(1)
 
 
 def day(number: int) -> datetime.date:
@@ -251,92 +273,29 @@ def test_after_a_crash_another_run_has_it_all(spark: SparkSession, tmp_path: Pat
 # --- surveys ------------------------------------------------------------------------------------------------------
 
 
-def row(file: SurveyFile, survey: dict[str, Any], **values: object) -> dict[str, object]:
-    known = {"survey_id": survey["survey_id"], "taken_at": survey["taken_at"], **values}
-    return {name: known.get(name) for name in file.column_names}
-
-
-def keep_survey(place: Path, at: str, cluster: str | None = CLUSTER, directories: int = 2) -> Path:
-    """A survey of a cluster with one topic, and directories of it and of a topic that is no more."""
-    taken_at = f"2026-01-{at}Z"
-    survey: dict[str, Any] = {"survey_id": taken_at.replace("-", "").replace(":", ""), "taken_at": taken_at}
-    topics = ["orders", "gone"]
-    found = {
-        ZNODES: [
-            row(
-                ZNODES,
-                survey,
-                kind="topic",
-                path="/brokers/topics/orders",
-                topic="orders",
-                has_znode=True,
-                is_readable=True,
-            ),
-            row(
-                ZNODES,
-                survey,
-                kind="partition",
-                topic="orders",
-                partition=0,
-                replicas=[1],
-                isr=[1],
-                leader=1,
-                has_znode=True,
-            ),
-            row(ZNODES, survey, kind="broker", broker=1, broker_epoch=7),
-        ],
-        METADATA: [
-            row(METADATA, survey, kind="broker", broker=1, answered=True, told_log_dirs=True, controller=1),
-            row(METADATA, survey, kind="topic", broker=1, topic="orders", partitions=[0]),
-        ],
-        DIRECTORIES: [
-            row(DIRECTORIES, survey, broker=1, log_dir="/data", source="local", kind="log-dir"),
-            *(
-                row(
-                    DIRECTORIES,
-                    survey,
-                    broker=1,
-                    log_dir="/data",
-                    source="local",
-                    kind="replica",
-                    size_bytes=10,
-                    files=1,
-                    directory=f"{topics[n]}-0",
-                    topic=topics[n],
-                    partition=0,
-                    newest_write="2026-01-01T00:00:00.000Z",
-                )
-                for n in range(directories)
-            ),
-        ],
-    }
-    path = place / str(survey["survey_id"])
-    path.mkdir(parents=True)
-    counts = {file.name: len(lines) for file, lines in found.items()}
-    manifest = {
-        **survey,
-        "version": 1,
-        "took_ms": 5,
-        "cluster_id": cluster,
-        "complete": True,
-        "in_motion": [],
-        "rows": counts,
-        "checksums": None,
-    }
-    manifest["problems"] = [{"where": "broker 3", "what": "silent"}]
-    assert manifest.keys() == set(MANIFEST.column_names)
-    (path / MANIFEST.name).write_bytes(orjson.dumps(manifest))
-    for file, lines in found.items():
-        (path / file.name).write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-    assert {one.name for one in path.iterdir()} == {file.name for file in FILES}
-    return path
+def keep_survey(
+    place: Path, at: str, cluster: str | None = CLUSTER, directories: int = 2, *, is_silent: bool = False
+) -> Path:
+    """A survey of a cluster with one topic, and directories of it and of a topic that is no more. `is_silent`: broker 3
+    does not answer."""
+    found = tuple(
+        Directory(f"{topic}-0", DirectoryKind.REPLICA, TopicPartition(topic, 0), 10, None, 1, 1_767_225_600_000)
+        for topic in ("orders", "gone")[:directories]
+    )
+    log_dirs = (LogDirView(ONE, "/data", LogDirSource.LOCAL, found),)
+    orders = TopicTree("orders", None, {0: ReplicaAssignment((1,))}, (0,), {0: LeaderAndIsr(1, 0, (1,), 1)})
+    tree = ZooKeeperTree({"orders": orders}, brokers=(Broker(ONE, BrokerEpoch(7), ()),), cluster_id=cluster)
+    answer = BrokerAnswers(ONE, {"orders": CachedTopic(None, (0,))}, ONE, log_dirs)
+    silence = BrokerAnswers(BrokerId(3), unseen=(UnansweredQuestion(BrokerFailure.SILENT, "silent"),))
+    answers = (answer, silence) if is_silent else (answer,)
+    return save_survey(Survey(time_from_text(f"2026-01-{at}Z"), 5, tree, answers, log_dirs), place)
 
 
 @pytest.mark.slow
 @pytest.mark.long
 def test_surveys_are_taken_in_once_or_refused_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
     place = tmp_path / SURVEYS
-    keep_survey(place, "05T09:00:00.000").rename(place / "a copy [1] {b}")
+    keep_survey(place, "05T09:00:00.000", is_silent=True).rename(place / "a copy [1] {b}")
     keep_survey(place, "06T09:00:00.000", cluster="another")
     (keep_survey(place, "07T09:00:00.000") / MANIFEST.name).write_text("{")
     with (keep_survey(place, "08T09:00:00.000") / ZNODES.name).open("rb+") as cut:
@@ -365,7 +324,7 @@ def test_surveys_are_taken_in_once_or_refused_with_the_reason(spark: SparkSessio
         *("rows of znodes.jsonl cannot be used (they are of another survey", "is another survey with the same id"),
     ):
         assert words in why, words
-    of_one = {"surveys": 1, "znode_snapshot": 3, "broker_metadata": 2, "agent_inventory": 3}
+    of_one = {"surveys": 1, "znode_snapshot": 3, "broker_metadata": 3, "agent_inventory": 3, "leftovers": 1}
     assert {taken.table: taken.new for taken in report.taken} == of_one
     assert report.days == (day(5),)
     lake = Lake(spark, str(tmp_path / "lake"))

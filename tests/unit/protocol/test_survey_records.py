@@ -6,11 +6,13 @@ import re
 
 import pytest
 
+from lethe.protocol.findings import Place, Standing
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.survey_records import (
     DIRECTORIES,
     FILES,
     KINDS,
+    LEFTOVERS,
     MANIFEST,
     METADATA,
     ROW_FILES,
@@ -35,10 +37,16 @@ def test_columns_have_names_of_their_own_and_a_meaning(file: SurveyFile) -> None
     assert all(column.meaning for column in file.columns)
 
 
-@pytest.mark.parametrize("file", ROW_FILES, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", [file for file in ROW_FILES if file.name in KINDS], ids=lambda file: file.name)
 def test_every_kind_of_row_is_told(file: SurveyFile) -> None:
     (meaning,) = (column.meaning for column in file.columns if column.name == "kind")
     assert KINDS[file.name] == tuple(re.findall("`([a-z-]+)`", meaning))
+
+
+def test_every_place_and_standing_is_told() -> None:
+    place, standing = (column for column in LEFTOVERS.columns if column.name in ("place", "standing"))
+    assert re.findall("`([a-z_]+)`", place.meaning) == [each.value for each in Place]
+    assert re.findall("`([a-z_]+)`", standing.meaning) == [each.code for each in Standing]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import orjson
 import pytest
 
-from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES
+from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, ROW_FILES
 from lethe.survey.keep import SaveFailed, require_writable, save_survey
 from lethe.survey.records import manifest, rows_of
 from lethe.survey.views import Survey, ZooKeeperTree
@@ -27,7 +27,7 @@ def test_what_is_kept_is_what_was_seen(tmp_path: Path) -> None:
     assert target == out / "20260102T030405.678Z"
     assert [path.name for path in out.iterdir()] == [target.name]
     counts, checksums = {}, {}
-    for file in (ZNODES, METADATA, DIRECTORIES):
+    for file in ROW_FILES:
         lines = (target / file.name).read_bytes().splitlines()
         assert [orjson.loads(line) for line in lines] == list(rows_of(file, SEEN))
         counts[file.name] = len(lines)

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from lethe.pipeline.io.surveys import KeptSurvey, RefusedSurvey, _parse_manifest
-from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, ROW_FILES, ZNODES
+from lethe.protocol.survey_records import DIRECTORIES, LEFTOVERS, MANIFEST, ROW_FILES, ZNODES
 
 ROWS = {file.name: number for number, file in enumerate(ROW_FILES)}
 
@@ -29,15 +29,22 @@ def test_a_manifest_of_before_there_were_checksums_is_read() -> None:
     older = {name: value for name, value in orjson.loads(manifest()).items() if name != "checksums"}
     kept = _parse_manifest("/s", orjson.dumps(older).decode())
     assert isinstance(kept, KeptSurvey)
-    assert [kept.checksum(file) for file in ROW_FILES] == [None] * 3
+    assert not any(kept.checksum(file) for file in ROW_FILES)
+
+
+def test_a_manifest_of_before_findings_were_kept_is_read() -> None:
+    kept = _parse_manifest("/s", manifest(rows={name: rows for name, rows in ROWS.items() if name != LEFTOVERS.name}))
+    assert isinstance(kept, KeptSurvey)
+    assert (kept.has_leftovers, kept.row_count(LEFTOVERS)) == (False, 0)
 
 
 @pytest.mark.parametrize(
     "rows,names",
     [
-        ({}, tuple(ROWS)),
+        ({}, tuple(name for name in ROWS if name != LEFTOVERS.name)),
         ({name: count for name, count in ROWS.items() if name != ZNODES.name}, (ZNODES.name,)),
         ({**ROWS, DIRECTORIES.name: -1}, (DIRECTORIES.name,)),
+        ({**ROWS, LEFTOVERS.name: -1}, (LEFTOVERS.name,)),
     ],
 )
 def test_a_manifest_that_leaves_a_file_out_is_refused(rows: dict[str, int], names: tuple[str, ...]) -> None:
