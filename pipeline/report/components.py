@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 from typing import Final, NamedTuple
 
-from lethe.pipeline.report.formatting import MS_PER_DAY, count, cut, duration, instant, number, size
+from lethe.pipeline.report.formatting import MS_PER_DAY, count, cut, day, duration, instant, number, size
 from lethe.pipeline.report.html_table import Cell
 from lethe.pipeline.report.markup import Child, Markup, el, join
 
@@ -82,6 +83,10 @@ def duration_cell(ms: float | None) -> Cell:
 def elapsed_cell(ms: int | None, start: int | None) -> Cell:
     """Return the time since the start."""
     return duration_cell(None if ms is None or start is None else ms - start)
+
+
+def day_cell(value: date) -> Cell:
+    return Cell(day(value), day(value))
 
 
 def bytes_cell(value: int | None) -> Cell:

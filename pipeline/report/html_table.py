@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NamedTuple
 
 from lethe.pipeline.report.formatting import NONE, count, number
 from lethe.pipeline.report.markup import Child, Markup, el, join
+from lethe.pipeline.report.values import Row, Rows
 
 COMPACT: Final = "compact"
 """Class of narrow tables."""
 NARROW: Final = 4
 """Most columns of a compact table that fit a phone. Of any other table each row becomes a card there, with the columns'
 names."""
-
-
-class Column(NamedTuple):
-    """`kind`: name (heads the row), text, number, code, plot, time."""
-
-    title: Child
-    kind: str = "text"
-    explains: str | None = None
 
 
 class Cell(NamedTuple):
@@ -34,20 +28,35 @@ class Cell(NamedTuple):
 CellContent = Cell | Child
 
 
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """`kind`: name (heads the row), text, number, code, plot, time."""
+
+    title: Child
+    kind: str
+    cell: Callable[[Row], CellContent]
+    explains: str | None = None
+
+
 def table(
     caption: Child,
-    columns: Sequence[Column],
-    rows: Iterable[Sequence[CellContent]],
+    columns: Sequence[Column[Row]],
+    rows: Rows[Row],
+    one: str = "",
+    which: str = "",
     *,
-    left_out: Child = None,
     class_: str = "",
     is_long: bool = False,
 ) -> Markup:
-    """Return a table in a scroll box. The first column of kind `name` heads each row."""
+    """Return a table in a scroll box. The first column of kind `name` heads each row. `one` is what a row is; `which`
+    says which rows are shown where not all are."""
     has_cards = class_ != COMPACT or len(columns) > NARROW
     head = el("tr", *(_heading(column) for column in columns))
     body = join(
-        (el("tr", *(_cell(*pair, is_labelled=has_cards) for pair in zip(columns, row, strict=True))) for row in rows),
+        (
+            el("tr", *(_cell(column, column.cell(row), is_labelled=has_cards) for column in columns))
+            for row in rows.shown
+        ),
         "\n",
     )
     made = el(
@@ -59,6 +68,7 @@ def table(
     )
     kind = f"scroll{' long' if is_long else ''}{' of-cards' if has_cards else ''}"
     box = el("div", made, class_=kind, role="group", tabindex="0")
+    left_out = left_out_note(len(rows.shown), rows.total, one, which) if one else None
     return join((box, None if left_out is None else el("p", left_out, class_="left-out")))
 
 
@@ -69,11 +79,11 @@ def left_out_note(shown: int, total: int, one: str, which: str) -> Markup | None
     return join((f"{number(shown)} of {count(total, one)} shown: {which}.",))
 
 
-def _heading(column: Column) -> Markup:
+def _heading(column: Column[Any]) -> Markup:
     return el("th", column.title, scope="col", class_=column.kind, title=column.explains)
 
 
-def _cell(column: Column, shown: CellContent, *, is_labelled: bool) -> Markup:
+def _cell(column: Column[Any], shown: CellContent, *, is_labelled: bool) -> Markup:
     content, sort, title = shown if isinstance(shown, Cell) else (shown, None, None)
     if content is None or content == "":
         content = el("span", NONE, class_="none")

@@ -11,6 +11,7 @@ from lethe.pipeline.report.components import (
     Section,
     badge,
     code,
+    day_cell,
     details,
     duration_cell,
     empty_note,
@@ -18,15 +19,16 @@ from lethe.pipeline.report.components import (
     number_cell,
     stack,
 )
-from lethe.pipeline.report.formatting import count, cut, day, duration, number
-from lethe.pipeline.report.html_table import COMPACT, Cell, CellContent, Column, left_out_note, table
+from lethe.pipeline.report.formatting import count, cut, duration, number
+from lethe.pipeline.report.html_table import COMPACT, Cell, Column, table
 from lethe.pipeline.report.markup import Markup, el, join
 from lethe.pipeline.report.summary import audit_coverage, is_audited
-from lethe.pipeline.report.values import BadLine, Report, SlowBroker, Tenure, Violation
+from lethe.pipeline.report.values import BadLine, Report, Rows, SlowBroker, Tenure, Violation
 from lethe.protocol.counting import listed, plural
 
 SLOW: Final = 2.0
 """A broker is slow from this multiple of the median of all brokers."""
+OUT_OF_REACH: Final = "how long its replicas could not be deleted, all together"
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------
@@ -37,24 +39,22 @@ def brokers(report: Report) -> Section:
     title = "Brokers"
     if not rows.total:
         return Section("brokers", title, None, empty_note("No broker was asked to delete anything."))
-    slow = [row for row in rows.shown if (row.times_median or 0) >= SLOW]
+    slow = [row for row in rows.shown if _is_slow(row)]
     most = max((row.ack_p99_ms or 0 for row in rows.shown), default=0)
-    columns = [
-        Column("Broker", "name"),
-        Column("Asking to answer, 99 %", "plot"),
-        *(Column(name, "number") for name in ("50 %", "99 %", "Longest")),
-        Column("Against others", "number", "its median against the median of all brokers' that day"),
-        *(Column(name, "number") for name in ("Replicas", "Acknowledged", "Refused")),
-        Column("Out of reach, sum", "number", "how long its replicas could not be deleted, all together"),
-        Column("Day", "time"),
+    columns: list[Column[SlowBroker]] = [
+        Column("Broker", "name", lambda row: Cell(f"broker {row.broker}", row.broker)),
+        Column("Asking to answer, 99 %", "plot", lambda row: _answer_bar(row, most)),
+        Column("50 %", "number", lambda row: duration_cell(row.ack_p50_ms)),
+        Column("99 %", "number", lambda row: duration_cell(row.ack_p99_ms)),
+        Column("Longest", "number", lambda row: duration_cell(row.ack_max_ms)),
+        Column("Against others", "number", _times, "its median against the median of all brokers' that day"),
+        Column("Replicas", "number", lambda row: number_cell(row.replicas)),
+        Column("Acknowledged", "number", _acknowledged),
+        Column("Refused", "number", lambda row: number_cell(row.refused)),
+        Column("Out of reach, sum", "number", lambda row: duration_cell(row.ineligible_ms or None), OUT_OF_REACH),
+        Column("Day", "time", lambda row: day_cell(row.day)),
     ]
-    body = table(
-        "Each broker on its slowest day",
-        columns,
-        [_broker_row(row, most) for row in rows.shown],
-        left_out=left_out_note(len(rows.shown), rows.total, "broker", "the slowest"),
-        is_long=True,
-    )
+    body = table("Each broker on its slowest day", columns, rows, "broker", "the slowest", is_long=True)
     slow_ones = listed([f"broker {row.broker}" for row in slow], 5)
     verb = plural(len(slow), "takes", "take")
     lead = "How long brokers took to acknowledge the deletion of a replica, from the last time of asking."
@@ -63,21 +63,22 @@ def brokers(report: Report) -> Section:
     return Section("brokers", title, lead, body, f"{number(len(slow))} slow" if slow else "", is_loud=bool(slow))
 
 
-def _broker_row(row: SlowBroker, most: float) -> list[CellContent]:
-    missing = (row.replicas or 0) - (row.acked or 0)
+def _is_slow(row: SlowBroker) -> bool:
+    return (row.times_median or 0) >= SLOW
+
+
+def _answer_bar(row: SlowBroker, most: float) -> Markup:
+    return share_bar(row.ack_p99_ms or 0, most, duration(row.ack_p99_ms), "b-slow" if _is_slow(row) else "b-share")
+
+
+def _times(row: SlowBroker) -> Cell:
     times = None if row.times_median is None else f"{row.times_median:.1f} ×"
-    is_slow = (row.times_median or 0) >= SLOW
-    return [
-        Cell(f"broker {row.broker}", row.broker),
-        Cell(share_bar(row.ack_p99_ms or 0, most, duration(row.ack_p99_ms), "b-slow" if is_slow else "b-share")),
-        *(duration_cell(each) for each in (row.ack_p50_ms, row.ack_p99_ms, row.ack_max_ms)),
-        Cell(badge(times, "attention") if is_slow and times else times, row.times_median),
-        number_cell(row.replicas),
-        Cell(badge(number(row.acked), "attention") if missing > 0 else number(row.acked), row.acked),
-        number_cell(row.refused),
-        duration_cell(row.ineligible_ms or None),
-        Cell(day(row.day), day(row.day)),
-    ]
+    return Cell(badge(times, "attention") if _is_slow(row) else times, row.times_median)
+
+
+def _acknowledged(row: SlowBroker) -> Cell:
+    is_missing = (row.replicas or 0) > (row.acked or 0)
+    return Cell(badge(number(row.acked), "attention") if is_missing else number(row.acked), row.acked)
 
 
 # --- controllers --------------------------------------------------------------------------------------------------
@@ -90,24 +91,18 @@ def controllers(report: Report) -> Section:
         return Section("controllers", title, None, empty_note("No controller's term was recorded."))
     last = report.as_of
     scale = _tenure_scale(rows.shown, last)
-    columns = [
-        Column("Controller", "name"),
-        Column(_axis(scale), "plot"),
-        Column("Epoch", "number"),
-        Column("Elected (UTC)", "time"),
-        Column("Active after", "number"),
-        Column("Lasted", "number"),
-        Column("Ended (UTC)", "time"),
-        Column("Why it ended", "wide"),
+    columns: list[Column[Tenure]] = [
+        Column("Controller", "name", lambda row: Cell(f"controller {row.controller}", row.controller, _why(row))),
+        Column(_axis(scale), "plot", lambda row: Cell(_tenure_bar(row, scale, last), row.elected_at)),
+        Column("Epoch", "number", lambda row: number_cell(row.epoch)),
+        Column("Elected (UTC)", "time", lambda row: instant_cell(row.elected_at)),
+        Column("Active after", "number", lambda row: duration_cell(row.loading_ms)),
+        Column("Lasted", "number", lambda row: duration_cell(row.tenure_ms)),
+        Column("Ended (UTC)", "time", lambda row: instant_cell(row.resigned_at)),
+        Column("Why it ended", "wide", _ended),
     ]
-    body = table(
-        "The active controllers, newest first",
-        columns,
-        [_tenure_row(row, scale, last) for row in rows.shown],
-        left_out=left_out_note(len(rows.shown), rows.total, "tenure", "the newest"),
-        class_="tenures",
-        is_long=True,
-    )
+    caption = "The active controllers, newest first"
+    body = table(caption, columns, rows, "tenure", "the newest", class_="tenures", is_long=True)
     return Section("controllers", title, None, body, number(rows.total))
 
 
@@ -133,7 +128,17 @@ def _axis(scale: Scale) -> Markup:
     return svg.picture("Time, UTC", "", 20, labels, class_="axis")
 
 
-def _tenure_row(row: Tenure, scale: Scale, last: int | None) -> list[CellContent]:
+def _why(row: Tenure) -> str | None:
+    return f"took over from controller {row.taken_from}" if row.taken_from is not None else None
+
+
+def _ended(row: Tenure) -> str | Markup:
+    if row.reason is not None:
+        return cut(row.reason)
+    return badge("died", "attention") if row.tenure_ms is not None else badge("active", "good")
+
+
+def _tenure_bar(row: Tenure, scale: Scale, last: int | None) -> Markup:
     bars = []
     if row.elected_at is not None:
         start, stop = scale.at(row.elected_at), scale.at(_tenure_end(row, last) or row.elected_at)
@@ -141,21 +146,7 @@ def _tenure_row(row: Tenure, scale: Scale, last: int | None) -> list[CellContent
         if row.active_at is not None:
             loaded = scale.at(row.active_at)
             bars.append(svg.rect(start, max(loaded - start, 0.2), 4, 10, "p-held"))
-    why = f"took over from controller {row.taken_from}" if row.taken_from is not None else None
-    ended: str | Markup | None = row.reason and cut(row.reason)
-    if ended is None:
-        ended = badge("died", "attention") if row.tenure_ms is not None else badge("active", "good")
-    picture = svg.picture(f"controller {row.controller}, epoch {row.epoch}", why or "", 18, *bars, class_="row")
-    return [
-        Cell(f"controller {row.controller}", row.controller, why),
-        Cell(picture, row.elected_at),
-        number_cell(row.epoch),
-        instant_cell(row.elected_at),
-        duration_cell(row.loading_ms),
-        duration_cell(row.tenure_ms),
-        instant_cell(row.resigned_at),
-        ended,
-    ]
+    return svg.picture(f"controller {row.controller}, epoch {row.epoch}", _why(row) or "", 18, *bars, class_="row")
 
 
 # --- audit --------------------------------------------------------------------------------------------------------
@@ -171,29 +162,21 @@ def audit(report: Report) -> Section:
             if not is_audited(report):
                 said += " lethe pipeline run audits the others."
         return Section("audit", "Audit", None, empty_note(said), number(0) if report.audited_days else "")
-    by_rule = table(
-        "Violations by rule",
-        [Column("Rule", "name"), Column("Severity"), Column("Violations", "number")],
-        [
-            [code(rule), _severity(severity), number_cell(many)]
-            for (severity, rule), many in list(report.violations_by_rule.items())[:200]
-        ],
-        class_=COMPACT,
-    )
-    each = table(
-        "Each violation, errors first",
-        [
-            Column("Subject", "name"),
-            Column("Rule", "code"),
-            Column("Severity"),
-            Column("Found, and expected", "wide"),
-            Column("When (UTC)", "time"),
-            Column("Lines of the journal", "code"),
-        ],
-        [_violation_row(row) for row in rows.shown],
-        left_out=left_out_note(len(rows.shown), rows.total, "violation", "errors before warnings"),
-        is_long=True,
-    )
+    rules: list[Column[tuple[tuple[str, str], int]]] = [
+        Column("Rule", "name", lambda row: code(row[0][1])),
+        Column("Severity", "text", lambda row: _severity(row[0][0])),
+        Column("Violations", "number", lambda row: number_cell(row[1])),
+    ]
+    by_rule = table("Violations by rule", rules, Rows.of(report.violations_by_rule.items(), 200), class_=COMPACT)
+    columns: list[Column[Violation]] = [
+        Column("Subject", "name", lambda row: Cell(code(row.subject), row.subject)),
+        Column("Rule", "code", lambda row: code(row.rule)),
+        Column("Severity", "text", lambda row: _severity(row.severity)),
+        Column("Found, and expected", "wide", lambda row: cut(row.detail or "")),
+        Column("When (UTC)", "time", lambda row: instant_cell(row.time)),
+        Column("Lines of the journal", "code", _event_ids),
+    ]
+    each = table("Each violation, errors first", columns, rows, "violation", "errors before warnings", is_long=True)
     lead = (
         "The journal, checked against the rules of a controller: legal transitions, rising epochs, every replica "
         "acknowledged, every byte accounted for."
@@ -204,18 +187,10 @@ def audit(report: Report) -> Section:
     return Section("audit", "Audit", lead, stack(by_rule, each, unknown), number(rows.total), is_loud=errors > 0)
 
 
-def _violation_row(row: Violation) -> list[CellContent]:
-    ids = list(row.event_ids or ())
+def _event_ids(row: Violation) -> Markup | None:
+    ids = row.event_ids or ()
     shown = join((code(each, 120) for each in ids[:3]), " ")
-    more_ids = f" and {number(len(ids) - 3)} more" if len(ids) > 3 else None
-    return [
-        Cell(code(row.subject), row.subject),
-        code(row.rule),
-        _severity(row.severity),
-        cut(row.detail or ""),
-        instant_cell(row.time),
-        join((shown, more_ids)) if ids else None,
-    ]
+    return join((shown, f" and {number(len(ids) - 3)} more" if len(ids) > 3 else None)) if ids else None
 
 
 def _severity(severity: str | None) -> Cell:
@@ -231,40 +206,24 @@ def quarantine(report: Report) -> Section:
     if not total:
         return Section("quarantine", title, None, empty_note("Every line of the journals could be read."), number(0))
     most = max(report.bad_by_reason.values())
-    by_reason = table(
-        "Lines by the reason why they could not be used",
-        [Column("Reason", "name"), Column("", "plot"), Column("Lines", "number")],
-        [
-            [cut(reason), Cell(share_bar(many, most, number(many))), number_cell(many)]
-            for reason, many in list(report.bad_by_reason.items())[:50]
-        ],
-        class_=COMPACT,
-    )
-    lines = table(
-        "Some of them",
-        [
-            Column("File", "name"),
-            Column("Reason"),
-            Column("What exactly", "wide"),
-            Column("Copies", "number"),
-            Column("Line", "code"),
-        ],
-        [_bad_line_row(row) for row in report.bad_lines.shown],
-        left_out=left_out_note(len(report.bad_lines.shown), report.bad_lines.total, "line", "the most frequent"),
-    )
+    reasons: list[Column[tuple[str, int]]] = [
+        Column("Reason", "name", lambda row: cut(row[0])),
+        Column("", "plot", lambda row: share_bar(row[1], most, number(row[1]))),
+        Column("Lines", "number", lambda row: number_cell(row[1])),
+    ]
+    caption = "Lines by the reason why they could not be used"
+    by_reason = table(caption, reasons, Rows.of(report.bad_by_reason.items(), 50), class_=COMPACT)
+    columns: list[Column[BadLine]] = [
+        Column("File", "name", lambda row: code(row.source_file)),
+        Column("Reason", "text", lambda row: cut(row.reason or "")),
+        Column("What exactly", "wide", lambda row: cut(row.detail or "")),
+        Column("Copies", "number", lambda row: number_cell(row.copies)),
+        Column("Line", "code", lambda row: code(row.line, 200)),
+    ]
+    lines = table("Some of them", columns, report.bad_lines, "line", "the most frequent")
     lead = (
         f"{count(total, 'line')} quarantined. The last line of a process that was killed is often cut off; "
         "check the others."
     )
     body = stack(by_reason, details("Show some of the lines", lines))
     return Section("quarantine", title, lead, body, number(total))
-
-
-def _bad_line_row(row: BadLine) -> list[CellContent]:
-    return [
-        code(row.source_file),
-        cut(row.reason or ""),
-        cut(row.detail or ""),
-        number_cell(row.copies),
-        code(row.line, 200),
-    ]

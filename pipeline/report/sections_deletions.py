@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from lethe.pipeline.report import charts
@@ -11,6 +12,7 @@ from lethe.pipeline.report.components import (
     Section,
     badge,
     bytes_cell,
+    day_cell,
     duration_cell,
     empty_note,
     figure,
@@ -18,11 +20,11 @@ from lethe.pipeline.report.components import (
     number_cell,
     stack,
 )
-from lethe.pipeline.report.formatting import MS_PER_DAY, clock, day, duration, instant, number, size, step_words
-from lethe.pipeline.report.html_table import COMPACT, Cell, CellContent, Column, left_out_note, table
+from lethe.pipeline.report.formatting import MS_PER_DAY, clock, duration, instant, number, size, step_words
+from lethe.pipeline.report.html_table import COMPACT, Cell, Column, table
 from lethe.pipeline.report.markup import Markup, el, join
 from lethe.pipeline.report.summary import latency, reclaimed_bytes
-from lethe.pipeline.report.values import Deletions, FreedBytes, Latency, Reclaim, Report, Rows
+from lethe.pipeline.report.values import DailySlo, Deletions, FreedBytes, Latency, Reclaim, Report, Rows
 
 MEASURES: Final = (
     ("deleted", "From the mark to deleted", "h-deleted", "every replica acknowledged, the topic's znodes gone"),
@@ -53,13 +55,15 @@ def _progress_table(deletions: Deletions) -> Markup:
     extent = steps * found.step_ms
     width = max(time_step(extent, 9), found.step_ms)
     ends = range(found.start // width * width + width, found.start + extent + width, width)
-    rows = []
-    for end in ends:
-        place = min((end - found.start) // found.step_ms, steps) - 1
-        values = [found.reached[column][max(place, 0)] for column, _, _ in charts.PROGRESS_LINES]
-        rows.append([Cell(_label(end, width), end), *(number_cell(value) for value in values)])
-    columns = [Column("By", "name"), *(Column(name, "number") for _, name, _ in charts.PROGRESS_LINES)]
-    return table("Deletions that had reached each phase", columns, rows, class_=COMPACT)
+
+    def reached(phase: str, end: int) -> Cell:
+        return number_cell(found.reached[phase][max(min((end - found.start) // found.step_ms, steps) - 1, 0)])
+
+    columns: list[Column[int]] = [
+        Column("By", "name", lambda end: Cell(_label(end, width), end)),
+        *(Column(name, "number", partial(reached, phase)) for phase, name, _ in charts.PROGRESS_LINES),
+    ]
+    return table("Deletions that had reached each phase", columns, Rows.of(ends), class_=COMPACT)
 
 
 def _label(ms: int, step_ms: int) -> str:
@@ -92,43 +96,45 @@ def latencies(report: Report) -> Section:
 
 
 def _percentiles(title: str, known: Sequence[Latency], scale: Scale, class_: str) -> Markup:
-    rows: list[list[CellContent]] = [
-        [
-            each.size_class if each.size_class.isalpha() else f"{each.size_class.replace('-', '–')} replicas",
-            Cell(charts.sparkline(each, scale, class_)),
-            number_cell(each.deletions),
-            *(duration_cell(value) for value in (each.p50, each.p90, each.p99, each.max)),
-        ]
-        for each in known
+    columns: list[Column[Latency]] = [
+        Column("Size", "name", _size_words),
+        Column("", "plot", lambda row: charts.sparkline(row, scale, class_)),
+        Column("Count", "number", lambda row: number_cell(row.deletions)),
+        Column("50 %", "number", lambda row: duration_cell(row.p50)),
+        Column("90 %", "number", lambda row: duration_cell(row.p90)),
+        Column("99 %", "number", lambda row: duration_cell(row.p99)),
+        Column("Max", "number", lambda row: duration_cell(row.max)),
     ]
-    columns = [Column("Size", "name"), Column("", "plot"), Column("Count", "number")]
-    columns += [Column(name, "number") for name in ("50 %", "90 %", "99 %", "Max")]
-    return table(f"{title}, by size of the topic", columns, rows, class_=COMPACT)
+    return table(f"{title}, by size of the topic", columns, Rows.of(known), class_=COMPACT)
+
+
+def _size_words(row: Latency) -> str:
+    return row.size_class if row.size_class.isalpha() else f"{row.size_class.replace('-', '–')} replicas"
 
 
 def _by_day(report: Report) -> Markup:
     most = max((row.deleted_p99_ms or 0 for row in report.slo.shown), default=0)
-    rows = [
-        [
-            Cell(day(row.day), day(row.day)),
-            *(number_cell(each) for each in (row.deletions, row.done, row.open, row.let_go, row.vanished)),
-            Cell(charts.share_bar(row.deleted_p99_ms or 0, most, duration(row.deleted_p99_ms), "h-deleted")),
-            *(
-                duration_cell(each)
-                for each in (row.deleted_p50_ms, row.deleted_p99_ms, row.reclaimed_p50_ms, row.reclaimed_p99_ms)
-            ),
-            *(duration_cell(each) for each in (row.held_ms, row.waited_ms)),
-        ]
-        for row in report.slo.shown
+
+    def bar(row: DailySlo) -> Markup:
+        return charts.share_bar(row.deleted_p99_ms or 0, most, duration(row.deleted_p99_ms), "h-deleted")
+
+    columns: list[Column[DailySlo]] = [
+        Column("Day", "name", lambda row: day_cell(row.day)),
+        Column("Deletions", "number", lambda row: number_cell(row.deletions)),
+        Column("Done", "number", lambda row: number_cell(row.done)),
+        Column("Open", "number", lambda row: number_cell(row.open)),
+        Column("Let go", "number", lambda row: number_cell(row.let_go)),
+        Column("Vanished", "number", lambda row: number_cell(row.vanished)),
+        Column("Deleted, 99 %", "plot", bar),
+        Column("Deleted 50 %", "number", lambda row: duration_cell(row.deleted_p50_ms)),
+        Column("99 %", "number", lambda row: duration_cell(row.deleted_p99_ms)),
+        Column("Last byte 50 %", "number", lambda row: duration_cell(row.reclaimed_p50_ms)),
+        Column("99 %", "number", lambda row: duration_cell(row.reclaimed_p99_ms)),
+        Column("Held", "number", lambda row: duration_cell(row.held_ms)),
+        Column("Waited", "number", lambda row: duration_cell(row.waited_ms)),
     ]
-    columns = [
-        Column("Day", "name"),
-        *(Column(name, "number") for name in ("Deletions", "Done", "Open", "Let go", "Vanished")),
-        Column("Deleted, 99 %", "plot"),
-        *(Column(name, "number") for name in ("Deleted 50 %", "99 %", "Last byte 50 %", "99 %", "Held", "Waited")),
-    ]
-    note = left_out_note(len(report.slo.shown), report.slo.total, "day", "the newest")
-    return table("By the day of the mark (UTC), newest first", columns, rows, left_out=note, is_long=True)
+    caption = "By the day of the mark (UTC), newest first"
+    return table(caption, columns, report.slo, "day", "the newest", is_long=True)
 
 
 # --- reclaimed ----------------------------------------------------------------------------------------------------
@@ -140,19 +146,14 @@ def reclaimed(report: Report) -> Section:
         return Section("reclaimed", "Reclaimed", None, empty_note("No bytes were reclaimed yet."))
     per_day = step >= MS_PER_DAY
     most = max(bar.size_bytes for bar in bars)
-    rows = [
-        [
-            Cell(_bar_label(bar, step), bar.at),
-            Cell(charts.share_bar(bar.size_bytes, most, size(bar.size_bytes))),
-            bytes_cell(bar.size_bytes),
-            *([] if per_day else [number_cell(bar.topics)]),
-        ]
-        for bar in bars
+    columns: list[Column[FreedBytes]] = [
+        Column("Day" if per_day else "From (UTC)", "name", lambda bar: Cell(_bar_label(bar, step), bar.at)),
+        Column("", "plot", lambda bar: charts.share_bar(bar.size_bytes, most, size(bar.size_bytes))),
+        Column("Reclaimed", "number", lambda bar: bytes_cell(bar.size_bytes)),
     ]
-    columns = [Column("Day" if per_day else "From (UTC)", "name"), Column("", "plot"), Column("Reclaimed", "number")]
     if not per_day:
-        columns.append(Column("Topics", "number"))
-    numbers = table(f"Reclaimed {words}", columns, rows, class_=COMPACT, is_long=True)
+        columns.append(Column("Topics", "number", lambda bar: number_cell(bar.topics)))
+    numbers = table(f"Reclaimed {words}", columns, Rows.of(bars), class_=COMPACT, is_long=True)
     chart = charts.bytes_over_time(bars, step)
     parts = [figure(chart, numbers, has_scale=True)]
     if report.reclaim_by_broker.total:
@@ -186,20 +187,21 @@ def _bar_label(bar: FreedBytes, step: int) -> str:
 
 def _by_broker(brokers: Rows[Reclaim]) -> Markup:
     most = max((row.size_bytes for row in brokers.shown), default=0)
-    rows = [
-        [
-            Cell("unknown" if row.broker is None else f"broker {row.broker}", row.broker),
-            Cell(charts.share_bar(row.size_bytes, most, size(row.size_bytes))),
-            bytes_cell(row.size_bytes),
-            *(number_cell(value) for value in (row.directories, row.files)),
-            Cell(
-                badge(number(row.failed_directories), "attention") if row.failed_directories else "0",
-                row.failed_directories,
-            ),
-        ]
-        for row in brokers.shown
+    columns: list[Column[Reclaim]] = [
+        Column("Broker", "name", _broker),
+        Column("", "plot", lambda row: charts.share_bar(row.size_bytes, most, size(row.size_bytes))),
+        Column("Reclaimed", "number", lambda row: bytes_cell(row.size_bytes)),
+        Column("Directories", "number", lambda row: number_cell(row.directories)),
+        Column("Files", "number", lambda row: number_cell(row.files)),
+        Column("Failed", "number", _failed),
     ]
-    columns = [Column("Broker", "name"), Column("", "plot")]
-    columns += [Column(name, "number") for name in ("Reclaimed", "Directories", "Files", "Failed")]
-    note = left_out_note(len(brokers.shown), brokers.total, "broker", "those that reclaimed most")
-    return table("By broker, as each agent reported", columns, rows, left_out=note)
+    return table("By broker, as each agent reported", columns, brokers, "broker", "those that reclaimed most")
+
+
+def _broker(row: Reclaim) -> Cell:
+    return Cell("unknown" if row.broker is None else f"broker {row.broker}", row.broker)
+
+
+def _failed(row: Reclaim) -> Cell:
+    failed = row.failed_directories
+    return Cell(badge(number(failed), "attention") if failed else "0", failed)

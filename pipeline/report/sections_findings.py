@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from lethe.pipeline.report.charts import share_bar
@@ -21,7 +23,7 @@ from lethe.pipeline.report.components import (
     topic_cell,
 )
 from lethe.pipeline.report.formatting import NONE, count, cut, minute, number, size
-from lethe.pipeline.report.html_table import Cell, CellContent, Column, left_out_note, table
+from lethe.pipeline.report.html_table import Cell, Column, table
 from lethe.pipeline.report.markup import Markup, el, join
 from lethe.pipeline.report.remedies import remedy
 from lethe.pipeline.report.summary import (
@@ -76,36 +78,19 @@ def stuck(report: Report) -> Section:
         going_on = report.deletions.open
         text = "No deletion is stuck." + (f" {count(going_on, 'deletion')} under way." if going_on else "")
         return Section("stuck", "Stuck", None, empty_note(text), tally)
-    columns = [
-        Column("Topic", "name"),
-        Column("Waits for", "wide"),
-        Column("What helps", "wide"),
-        Column("Waiting", "number"),
-        Column("Marked (UTC)", "time"),
-        Column("Phase"),
-        Column("Seen in"),
+    columns: list[Column[StuckDeletion]] = [
+        Column("Topic", "name", lambda row: topic_cell(row.topic)),
+        Column("Waits for", "wide", lambda row: sentences(row.reasons or ())),
+        Column("What helps", "wide", lambda row: remedy_cell(row.remedy or "")),
+        Column("Waiting", "number", lambda row: duration_cell(row.waiting_ms)),
+        Column("Marked (UTC)", "time", lambda row: instant_cell(row.since)),
+        Column("Phase", "text", lambda row: row.phase),
+        Column("Seen in", "text", lambda row: row.seen_in),
     ]
-    body = table(
-        "Topics whose deletion is not finished",
-        columns,
-        [_stuck_row(row) for row in rows.shown],
-        left_out=left_out_note(len(rows.shown), rows.total, "topic", "those that wait longest"),
-        is_long=True,
-    )
+    caption = "Topics whose deletion is not finished"
+    body = table(caption, columns, rows, "topic", "those that wait longest", is_long=True)
     lead = join(("Deletions that wait, the causes, and the remedies. ", _ENVIRONMENT))
     return Section("stuck", "Stuck", lead, body, tally, is_loud=True)
-
-
-def _stuck_row(row: StuckDeletion) -> list[CellContent]:
-    return [
-        topic_cell(row.topic),
-        sentences(row.reasons or ()),
-        remedy_cell(row.remedy or ""),
-        duration_cell(row.waiting_ms),
-        instant_cell(row.since),
-        row.phase,
-        row.seen_in,
-    ]
 
 
 def remedy_cell(text: str) -> Markup | None:
@@ -128,7 +113,7 @@ def leftovers(report: Report) -> Section:
     asks = sum(many for standing, many in found.items() if standing is not Standing.PENDING)
     parts: list[Markup | None] = []
     if report.findings.total:
-        parts.append(_findings(report.findings.shown, report.findings.total))
+        parts.append(_findings(report.findings))
     elif read_everything(report):
         parts.append(empty_note("Nothing is left over in ZooKeeper, in any cache or on any disk."))
     elif saw_everything(report):
@@ -137,9 +122,8 @@ def leftovers(report: Report) -> Section:
     else:
         parts.append(el("p", "Nothing is left over in what could be seen; the survey could not see everything."))
     if report.earlier.findings.total:
-        earlier = report.earlier.findings
         parts.append(el("p", "On disks that only earlier surveys have read:"))
-        parts.append(_findings(earlier.shown, earlier.total, are_earlier=True))
+        parts.append(_findings(report.earlier.findings, are_earlier=True))
     parts.append(_unseen_places(newest))
     parts.append(_unread_disks(report.disks))
     parts.append(_ahead(report.ahead))
@@ -151,37 +135,31 @@ def leftovers(report: Report) -> Section:
     return Section("leftovers", "Left over", lead, stack(*parts), number(asks), is_loud=bool(asks))
 
 
-def _findings(rows: Sequence[Finding], total: int, *, are_earlier: bool = False) -> Markup:
-    columns = [
-        Column("What", "name code"),
-        Column("Standing"),
-        Column("Why", "wide"),
-        Column("What helps", "wide"),
-        Column("Bytes", "number"),
-        Column("Broker", "number"),
-        Column("Place"),
+def _findings(rows: Rows[Finding], *, are_earlier: bool = False) -> Markup:
+    columns: list[Column[Finding]] = [
+        Column("What", "name", lambda row: code(row.what)),
+        Column("Standing", "text", lambda row: _standing(row.standing)),
+        Column("Why", "wide", _why),
+        Column("What helps", "wide", lambda row: _what_helps(row, are_earlier)),
+        Column("Bytes", "number", lambda row: bytes_cell(row.size_bytes or None)),
+        Column("Broker", "number", lambda row: _broker(row.broker)),
+        Column("Place", "text", lambda row: row.place),
     ]
-    return table(
-        "What should not have been there" if are_earlier else "What should not be there, or should be and is not",
-        [column._replace(kind="name") if column.kind == "name code" else column for column in columns],
-        [_finding_row(row, f"{minute(row.taken_at)} UTC" if are_earlier else None) for row in rows],
-        left_out=left_out_note(len(rows), total, "finding", "leftovers before pending ones, the largest first"),
-        is_long=True,
-    )
+    caption = "What should not have been there" if are_earlier else "What should not be there, or should be and is not"
+    return table(caption, columns, rows, "finding", "leftovers before pending ones, the largest first", is_long=True)
 
 
-def _finding_row(row: Finding, seen_at: str | None) -> list[CellContent]:
-    advice = remedy(row, seen_at)
-    helps = join((el("p", advice.does), None if advice.command is None else command(advice.command)))
-    return [
-        code(row.what),
-        _standing(row.standing),
-        cut(reason_words(row.reason) + (f" ({row.detail})" if row.detail else "")),
-        helps,
-        bytes_cell(row.size_bytes or None),
-        Cell(None if row.broker is None else str(row.broker), row.broker),
-        row.place,
-    ]
+def _why(row: Finding) -> str:
+    return cut(reason_words(row.reason) + (f" ({row.detail})" if row.detail else ""))
+
+
+def _what_helps(row: Finding, is_earlier: bool) -> Markup:
+    advice = remedy(row, f"{minute(row.taken_at)} UTC" if is_earlier else None)
+    return join((el("p", advice.does), None if advice.command is None else command(advice.command)))
+
+
+def _broker(broker: int | None) -> Cell:
+    return Cell(None if broker is None else str(broker), broker)
 
 
 def _standing(code_: str | None) -> Cell:
@@ -240,69 +218,51 @@ def _by_place(counts: Sequence[FindingCount], newest: SurveyRow, total: int) -> 
     rows = [row for row in counts if row.survey_id == newest.survey_id]
     if not rows or len(rows) >= total:
         return None
-    shown = rows[:200]
     most = max(row.size_bytes or 0 for row in rows)
-    cells: list[list[CellContent]] = [
-        [
-            reason_words(row.reason),
-            _standing(row.standing),
-            row.place,
-            Cell(None if row.broker is None else str(row.broker), row.broker),
-            number_cell(row.findings),
-            Cell(share_bar(row.size_bytes or 0, most, size(row.size_bytes or 0))),
-            bytes_cell(row.size_bytes or None),
-        ]
-        for row in shown
+    columns: list[Column[FindingCount]] = [
+        Column("Reason", "name", lambda row: reason_words(row.reason)),
+        Column("Standing", "text", lambda row: _standing(row.standing)),
+        Column("Place", "text", lambda row: row.place),
+        Column("Broker", "number", lambda row: _broker(row.broker)),
+        Column("Findings", "number", lambda row: number_cell(row.findings)),
+        Column("", "plot", lambda row: share_bar(row.size_bytes or 0, most, size(row.size_bytes or 0))),
+        Column("Bytes", "number", lambda row: bytes_cell(row.size_bytes or None)),
     ]
-    columns = [
-        Column("Reason", "name"),
-        Column("Standing"),
-        Column("Place"),
-        Column("Broker", "number"),
-        Column("Findings", "number"),
-        Column("", "plot"),
-        Column("Bytes", "number"),
-    ]
-    note = left_out_note(len(shown), len(rows), "line", "what is left over first")
-    return table("The same, counted by reason and broker", columns, cells, left_out=note, is_long=True)
+    caption, shown = "The same, counted by reason and broker", Rows.of(rows, 200)
+    return table(caption, columns, shown, "line", "what is left over first", is_long=True)
 
 
 def _surveys(report: Report) -> Markup | None:
     if report.surveys.total < 2:
         return None
-    by_survey: dict[str | None, dict[str, int]] = {}
-    sizes: dict[str | None, int] = {}
+    found: Counter[tuple[str | None, str]] = Counter()
+    totals: Counter[str | None] = Counter()
+    sizes: Counter[str | None] = Counter()
     for row in report.counts:
-        found = by_survey.setdefault(row.survey_id, {})
-        found[row.standing or ""] = found.get(row.standing or "", 0) + (row.findings or 0)
-        sizes[row.survey_id] = sizes.get(row.survey_id, 0) + (row.size_bytes or 0)
-    shown = {survey.survey_id for survey in report.surveys.shown}
-    most = max((sum(each.values()) for survey_id, each in by_survey.items() if survey_id in shown), default=0)
-    cells: list[list[CellContent]] = []
-    for survey in report.surveys.shown:
-        found = by_survey.get(survey.survey_id, {})
-        total = sum(found.values())
-        seen = badge("all", "good") if survey.complete else badge("not all", "attention")
-        cells.append(
-            [
-                instant_cell(survey.taken_at),
-                Cell(share_bar(total, most, count(total, "finding"))),
-                *(number_cell(found.get(standing.code, 0)) for standing in Standing),
-                bytes_cell(sizes.get(survey.survey_id)),
-                Cell(seen, str(survey.complete)),
-                duration_cell(survey.took_ms),
-            ]
-        )
-    columns = [
-        Column("Taken (UTC)", "name"),
-        Column("", "plot"),
-        *(Column(standing.value.capitalize(), "number") for standing in Standing),
-        Column("Bytes", "number"),
-        Column("Seen"),
-        Column("Took", "number"),
+        found[row.survey_id, row.standing or ""] += row.findings or 0
+        totals[row.survey_id] += row.findings or 0
+        sizes[row.survey_id] += row.size_bytes or 0
+    most = max(totals[survey.survey_id] for survey in report.surveys.shown)
+
+    def findings(standing: Standing, row: SurveyRow) -> Cell:
+        return number_cell(found[row.survey_id, standing.code])
+
+    def bar(row: SurveyRow) -> Markup:
+        return share_bar(totals[row.survey_id], most, count(totals[row.survey_id], "finding"))
+
+    columns: list[Column[SurveyRow]] = [
+        Column("Taken (UTC)", "name", lambda row: instant_cell(row.taken_at)),
+        Column("", "plot", bar),
+        *(Column(each.value.capitalize(), "number", partial(findings, each)) for each in Standing),
+        Column("Bytes", "number", lambda row: bytes_cell(sizes.get(row.survey_id))),
+        Column("Seen", "text", lambda row: Cell(_seen(row), str(row.complete))),
+        Column("Took", "number", lambda row: duration_cell(row.took_ms)),
     ]
-    note = left_out_note(len(cells), report.surveys.total, "survey", "the newest")
-    return table("From survey to survey, newest first", columns, cells, left_out=note)
+    return table("From survey to survey, newest first", columns, report.surveys, "survey", "the newest")
+
+
+def _seen(survey: SurveyRow) -> Markup:
+    return badge("all", "good") if survey.complete else badge("not all", "attention")
 
 
 # --- candidates ---------------------------------------------------------------------------------------------------
@@ -315,25 +275,24 @@ def candidates(report: Report) -> Section:
         text = "No topic is a candidate for deletion: each was written to recently."
         return Section("candidates", title, None, empty_note(text), number(0))
     most = max((row.size_bytes or 0 for row in rows.shown), default=0)
-    columns = [
-        Column("Topic", "name"),
-        Column("", "plot"),
-        Column("Bytes", "number", "of all replicas"),
-        Column("Unwritten", "number", "whole days"),
-        Column("Last write (UTC)", "time"),
-        Column("Evidence"),
-        Column("Partitions", "number"),
-        Column("Replicas", "number"),
-        Column("Created (UTC)", "time"),
-        Column("Topic id", "code"),
+    columns: list[Column[StaleTopic]] = [
+        Column("Topic", "name", lambda row: topic_cell(row.topic)),
+        Column(
+            "",
+            "plot",
+            lambda row: share_bar(row.size_bytes or 0, most, "empty" if row.is_empty else size(row.size_bytes)),
+        ),
+        Column("Bytes", "number", _stored, "of all replicas"),
+        Column("Unwritten", "number", _unwritten, "whole days"),
+        Column("Last write (UTC)", "time", lambda row: instant_cell(row.last_write)),
+        Column("Evidence", "text", lambda row: _evidence(row.evidence)),
+        Column("Partitions", "number", lambda row: number_cell(row.partitions)),
+        Column("Replicas", "number", lambda row: number_cell(row.replicas)),
+        Column("Created (UTC)", "time", lambda row: instant_cell(row.created_at)),
+        Column("Topic id", "code", lambda row: code(row.topic_id)),
     ]
-    shown = table(
-        "Topics without a write for long; an empty topic is not listed for that alone",
-        columns,
-        [_candidate_row(row, most) for row in rows.shown],
-        left_out=left_out_note(len(rows.shown), rows.total, "topic", "the largest"),
-        is_long=True,
-    )
+    caption = "Topics without a write for long; an empty topic is not listed for that alone"
+    shown = table(caption, columns, rows, "topic", "the largest", is_long=True)
     lead = "These topics seem unused. This command shows what would be deleted, and which consumers would notice:"
     return Section(
         "candidates",
@@ -344,20 +303,12 @@ def candidates(report: Report) -> Section:
     )
 
 
-def _candidate_row(row: StaleTopic, most: int) -> list[CellContent]:
-    held = "empty" if row.is_empty else size(row.size_bytes)
-    return [
-        topic_cell(row.topic),
-        Cell(share_bar(row.size_bytes or 0, most, held)),
-        Cell(badge("empty", "quiet"), 0) if row.is_empty else bytes_cell(row.size_bytes),
-        Cell(None if row.unwritten_days is None else count(row.unwritten_days, "day"), row.unwritten_days),
-        instant_cell(row.last_write),
-        _evidence(row.evidence),
-        number_cell(row.partitions),
-        number_cell(row.replicas),
-        instant_cell(row.created_at),
-        code(row.topic_id),
-    ]
+def _stored(row: StaleTopic) -> Cell:
+    return Cell(badge("empty", "quiet"), 0) if row.is_empty else bytes_cell(row.size_bytes)
+
+
+def _unwritten(row: StaleTopic) -> Cell:
+    return Cell(None if row.unwritten_days is None else count(row.unwritten_days, "day"), row.unwritten_days)
 
 
 def _evidence(evidence: str | None) -> Cell:

@@ -6,6 +6,7 @@ from lethe.pipeline.report.components import (
     Section,
     bytes_cell,
     code,
+    day_cell,
     details,
     empty_note,
     instant_cell,
@@ -13,10 +14,10 @@ from lethe.pipeline.report.components import (
     stack,
     topic_cell,
 )
-from lethe.pipeline.report.formatting import count, day, number
-from lethe.pipeline.report.html_table import Cell, Column, left_out_note, table
+from lethe.pipeline.report.formatting import count, number
+from lethe.pipeline.report.html_table import Cell, Column, table
 from lethe.pipeline.report.markup import Markup
-from lethe.pipeline.report.values import OwedByBroker, Promises, Report
+from lethe.pipeline.report.values import OpenDebt, OwedByBroker, Promises, Report, TrashedTopic
 
 
 def owed(report: Report) -> Section:
@@ -41,65 +42,36 @@ def owed(report: Report) -> Section:
 
 
 def _brokers(found: Promises) -> Markup:
-    columns = [
-        Column("Broker", "name"),
-        *(Column(name, "number") for name in ("Bytes owed", "Debts", "Of unknown size", "Replicas")),
-        Column("Since the change of", "time"),
+    columns: list[Column[OwedByBroker]] = [
+        Column("Broker", "name", lambda row: Cell(f"broker {row.broker}", row.broker)),
+        Column("Bytes owed", "number", lambda row: bytes_cell(row.owed_bytes if row.open != row.unsized else None)),
+        Column("Debts", "number", lambda row: number_cell(row.open)),
+        Column("Of unknown size", "number", lambda row: number_cell(row.unsized)),
+        Column("Replicas", "number", lambda row: number_cell(row.open_replicas)),
+        Column("Since the change of", "time", lambda row: day_cell(row.day)),
     ]
-    return table(
-        "What brokers owe",
-        columns,
-        [_broker_row(row) for row in found.brokers.shown],
-        left_out=left_out_note(len(found.brokers.shown), found.brokers.total, "broker", "those that owe most"),
-    )
-
-
-def _broker_row(row: OwedByBroker) -> list[Cell]:
-    is_known = row.open != row.unsized
-    return [
-        Cell(f"broker {row.broker}", row.broker),
-        bytes_cell(row.owed_bytes if is_known else None),
-        number_cell(row.open),
-        number_cell(row.unsized),
-        number_cell(row.open_replicas),
-        Cell(day(row.day), day(row.day)),
-    ]
+    return table("What brokers owe", columns, found.brokers, "broker", "those that owe most")
 
 
 def _debts(found: Promises) -> Markup:
-    columns = [
-        Column("Topic", "name"),
-        Column("Broker", "number"),
-        Column("Partitions", "code"),
-        Column("Since (UTC)", "time"),
-        Column("Topic id", "code"),
+    columns: list[Column[OpenDebt]] = [
+        Column("Topic", "name", lambda row: topic_cell(row.topic)),
+        Column("Broker", "number", lambda row: number_cell(row.broker)),
+        Column("Partitions", "code", lambda row: code(row.partitions)),
+        Column("Since (UTC)", "time", lambda row: instant_cell(row.since)),
+        Column("Topic id", "code", lambda row: code(row.topic_id)),
     ]
-    rows = [
-        [
-            topic_cell(row.topic),
-            number_cell(row.broker),
-            code(row.partitions),
-            instant_cell(row.since),
-            code(row.topic_id),
-        ]
-        for row in found.debts.shown
-    ]
-    left_out = left_out_note(len(found.debts.shown), found.debts.total, "debt", "the oldest")
-    return table("Open debts", columns, rows, left_out=left_out, is_long=True)
+    return table("Open debts", columns, found.debts, "debt", "the oldest", is_long=True)
 
 
 def _trash(found: Promises) -> Markup:
     if not found.trash.total:
         return empty_note("No topic is in the trash.")
-    columns = [
-        Column("Topic", "name"),
-        Column("Since (UTC)", "time"),
-        Column("Expires (UTC)", "time"),
-        Column("Topic id", "code"),
+    columns: list[Column[TrashedTopic]] = [
+        Column("Topic", "name", lambda row: topic_cell(row.topic)),
+        Column("Since (UTC)", "time", lambda row: instant_cell(row.trashed_at)),
+        Column("Expires (UTC)", "time", lambda row: instant_cell(row.until)),
+        Column("Topic id", "code", lambda row: code(row.topic_id)),
     ]
-    rows = [
-        [topic_cell(row.topic), instant_cell(row.trashed_at), instant_cell(row.until), code(row.topic_id)]
-        for row in found.trash.shown
-    ]
-    left_out = left_out_note(len(found.trash.shown), found.trash.total, "topic", "those that expire first")
-    return table("In the trash: lethe topics undelete brings them back", columns, rows, left_out=left_out, is_long=True)
+    caption = "In the trash: lethe topics undelete brings them back"
+    return table(caption, columns, found.trash, "topic", "those that expire first", is_long=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from lethe.pipeline.outcomes import ENDED_AT, OPEN, VANISHED
@@ -26,10 +27,10 @@ from lethe.pipeline.report.components import (
 )
 from lethe.pipeline.report.deletion_data import PackedDeletions, pack
 from lethe.pipeline.report.formatting import count, number
-from lethe.pipeline.report.html_table import Cell, CellContent, Column, left_out_note, table
+from lethe.pipeline.report.html_table import Cell, Column, left_out_note, table
 from lethe.pipeline.report.markup import Markup, el, join
 from lethe.pipeline.report.summary import is_surveyed_since
-from lethe.pipeline.report.values import DeletionSpan, Report
+from lethe.pipeline.report.values import DeletionSpan, Interval, Report, Rows
 from lethe.protocol.shell_words import option
 
 WITHOUT_SCRIPT: Final = 200
@@ -38,6 +39,8 @@ LINES: Final = 1000
 """Maximum lines of the journal that the command prints; a deletion has some dozens."""
 _FIRST: Final = "those still open, then those that took longest"
 _SHOWN: Final = "those still open, the slowest, and the newest"
+DELETED: Final = "from the mark until its znodes were gone"
+RECLAIMED: Final = "from the mark until the last directory was removed"
 
 
 def timelines(report: Report) -> Section:
@@ -56,7 +59,7 @@ def timelines(report: Report) -> Section:
         table(
             "Each deletion by its phases, those still open first, then the longest first",
             _columns(plan),
-            [_row(plan, span) for span in first],
+            Rows.of(first),
             class_="timelines",
             is_long=True,
         ),
@@ -78,16 +81,16 @@ def timelines(report: Report) -> Section:
     return Section("timelines", "Timelines", lead, body, tally)
 
 
-def _columns(plan: timeline.TimelinePlan) -> list[Column]:
+def _columns(plan: timeline.TimelinePlan) -> list[Column[DeletionSpan]]:
     return [
-        Column("Topic", "name"),
-        Column(timeline.axis(plan), "plot"),
-        Column("Deleted after", "number", "from the mark until its znodes were gone"),
-        Column("Bytes gone after", "number", "from the mark until the last directory was removed"),
-        Column("Waited", "number", "for brokers"),
-        Column("Replicas", "number"),
-        Column("Freed", "number"),
-        Column("Outcome"),
+        Column("Topic", "name", lambda span: topic_cell(span.topic)),
+        Column(timeline.axis(plan), "plot", lambda span: Cell(timeline.bar(plan, span), timeline.begin(span))),
+        Column("Deleted after", "number", lambda span: duration_cell(span.deleted_ms), DELETED),
+        Column("Bytes gone after", "number", lambda span: duration_cell(span.reclaimed_ms), RECLAIMED),
+        Column("Waited", "number", lambda span: duration_cell(span.waited_ms or None), "for brokers"),
+        Column("Replicas", "number", lambda span: number_cell(span.replicas)),
+        Column("Freed", "number", lambda span: bytes_cell(span.freed_bytes)),
+        Column("Outcome", "text", _outcome),
     ]
 
 
@@ -155,19 +158,6 @@ def _axis_note(plan: timeline.TimelinePlan) -> str:
     return "Each row begins at its own mark."
 
 
-def _row(plan: timeline.TimelinePlan, span: DeletionSpan) -> list[CellContent]:
-    return [
-        topic_cell(span.topic),
-        Cell(timeline.bar(plan, span), timeline.begin(span)),
-        duration_cell(span.deleted_ms),
-        duration_cell(span.reclaimed_ms),
-        duration_cell(span.waited_ms or None),
-        number_cell(span.replicas),
-        bytes_cell(span.freed_bytes),
-        _outcome(span),
-    ]
-
-
 def _outcome(span: DeletionSpan) -> Cell:
     outcome = span.outcome or OPEN
     title = f"last phase: {span.phase}" if span.phase else None
@@ -177,31 +167,30 @@ def _outcome(span: DeletionSpan) -> Cell:
 
 
 def _times(spans: Sequence[DeletionSpan]) -> Markup:
-    names = [name for name, _ in timeline.milestones(spans[0])] if spans else []
-    columns = [
-        Column("Topic", "name"),
-        Column("Topic id", "code"),
-        Column("Marked (UTC)", "time"),
-        *(Column(name.capitalize() + " after", "number") for name in names),
-        Column("Acknowledged replicas", "number"),
-        Column("Held by"),
-        Column("Waited for"),
-        Column("Controllers"),
+    def reached(place: int, span: DeletionSpan) -> Cell:
+        return elapsed_cell(timeline.milestones(span)[place][1], timeline.begin(span))
+
+    phases = enumerate(name for name, _ in timeline.milestones(spans[0]))
+
+    columns: list[Column[DeletionSpan]] = [
+        Column("Topic", "name", lambda span: topic_cell(span.topic)),
+        Column("Topic id", "code", lambda span: code(span.topic_id)),
+        Column("Marked (UTC)", "time", lambda span: instant_cell(span.marked_at)),
+        *(Column(f"{name.capitalize()} after", "number", partial(reached, place)) for place, name in phases),
+        Column("Acknowledged replicas", "number", _acknowledged),
+        Column("Held by", "text", lambda span: _said(span.held, deletion_data.held)),
+        Column("Waited for", "text", lambda span: _said(span.waited_for, deletion_data.waited)),
+        Column("Controllers", "text", lambda span: ", ".join(map(str, span.controllers[:6]))),
     ]
-    rows = [
-        [
-            topic_cell(span.topic),
-            code(span.topic_id),
-            instant_cell(span.marked_at),
-            *(elapsed_cell(ms, timeline.begin(span)) for _, ms in timeline.milestones(span)),
-            Cell(f"{number(span.acked_replicas)} of {number(span.replicas)}", span.acked_replicas),
-            sentences((deletion_data.held(each) for each in span.held), 3) if span.held else None,
-            sentences((deletion_data.waited(each) for each in span.waited_for), 3) if span.waited_for else None,
-            ", ".join(map(str, span.controllers[:6])),
-        ]
-        for span in spans
-    ]
-    return table("When each deletion reached each phase", columns, rows, is_long=True)
+    return table("When each deletion reached each phase", columns, Rows.of(spans), is_long=True)
+
+
+def _acknowledged(span: DeletionSpan) -> Cell:
+    return Cell(f"{number(span.acked_replicas)} of {number(span.replicas)}", span.acked_replicas)
+
+
+def _said(intervals: Sequence[Interval], words: Callable[[Interval], str]) -> Markup | None:
+    return sentences(map(words, intervals), 3) if intervals else None
 
 
 def _length(span: DeletionSpan) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from lethe.pipeline.outcomes import OPEN
@@ -24,7 +23,7 @@ from lethe.pipeline.report.html_table import Cell, CellContent, Column, table
 from lethe.pipeline.report.markup import Markup, el
 from lethe.pipeline.report.summary import is_limited_to_days
 from lethe.pipeline.report.trend_charts import Panel
-from lethe.pipeline.report.values import Report
+from lethe.pipeline.report.values import Report, Rows
 from lethe.pipeline.report.values_trends import Period, SurveyTrend, Trends
 from lethe.protocol.counting import counted
 
@@ -91,21 +90,30 @@ def _gaps(found: Trends) -> Markup | None:
 
 
 def _numbers(found: Trends) -> Markup:
-    unit, newest_first = _unit(found.days_each), [*reversed(found.periods)]
-    first = Column("Day" if found.days_each == 1 else "From", "name")
-    deletions = [
+    unit, newest_first = _unit(found.days_each), Rows.of(reversed(found.periods))
+    first = Column("Day" if found.days_each == 1 else "From", "name", _first_cell)
+    deletions: list[Column[Period]] = [
         first,
-        Column("Journal", "text", "days with lines of a journal"),
-        *(Column(each, "number") for each in ("Deletions", "Open", "Deleted, 50 %", "95 %", "Waited")),
-        Column("Mostly for", "wide"),
+        Column("Journal", "text", _journal, "days with lines of a journal"),
+        Column("Deletions", "number", lambda row: number_cell(row.deletions if _is_known(row) else None)),
+        Column("Open", "number", lambda row: number_cell(row.outcomes.get(OPEN, 0) if _is_known(row) else None)),
+        Column("Deleted, 50 %", "number", lambda row: duration_cell(row.p50_ms)),
+        Column("95 %", "number", lambda row: duration_cell(row.p95_ms)),
+        Column("Waited", "number", _waited),
+        Column("Mostly for", "wide", _causes),
     ]
-    others = [
+    others: list[Column[Period]] = [
         first,
-        *(Column(each, "number") for each in ("Reclaimed", "Owed", "Surveys", "Found", "Gone", "Left over")),
+        Column("Reclaimed", "number", lambda row: bytes_cell(row.reclaimed_bytes)),
+        Column("Owed", "number", _owed),
+        Column("Surveys", "number", lambda row: _surveys(row.surveys)),
+        Column("Found", "number", lambda row: number_cell(row.surveys.found)),
+        Column("Gone", "number", lambda row: number_cell(row.surveys.gone)),
+        Column("Left over", "number", lambda row: number_cell(row.surveys.left_over)),
     ]
     return stack(
-        table(f"Deletions by {unit}, newest first", deletions, map(_of_deletions, newest_first), is_long=True),
-        table(f"Bytes and leftovers by {unit}, newest first", others, map(_of_bytes, newest_first), is_long=True),
+        table(f"Deletions by {unit}, newest first", deletions, newest_first, is_long=True),
+        table(f"Bytes and leftovers by {unit}, newest first", others, newest_first, is_long=True),
     )
 
 
@@ -113,31 +121,8 @@ def _first_cell(period: Period) -> Cell:
     return Cell(day(period.first), day(period.first), trend_charts.name(period))
 
 
-def _of_deletions(period: Period) -> Sequence[CellContent]:
-    is_known = period.days_recorded or period.deletions
-    return [
-        _first_cell(period),
-        _journal(period),
-        number_cell(period.deletions if is_known else None),
-        number_cell(period.outcomes.get(OPEN, 0) if is_known else None),
-        duration_cell(period.p50_ms),
-        duration_cell(period.p95_ms),
-        _waited(period),
-        _causes(period),
-    ]
-
-
-def _of_bytes(period: Period) -> Sequence[CellContent]:
-    surveys = period.surveys
-    return [
-        _first_cell(period),
-        bytes_cell(period.reclaimed_bytes),
-        _owed(period),
-        _surveys(surveys),
-        number_cell(surveys.found),
-        number_cell(surveys.gone),
-        number_cell(surveys.left_over),
-    ]
+def _is_known(period: Period) -> bool:
+    return bool(period.days_recorded or period.deletions)
 
 
 def _journal(period: Period) -> Cell:

@@ -5,7 +5,7 @@ A row type's fields have the names of the table's columns; `pipeline.schemas` de
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Generic, NamedTuple, TypeVar
@@ -22,9 +22,11 @@ class Rows(Generic[Row]):
     shown: tuple[Row, ...] = ()
     total: int = 0
 
-    @property
-    def left_out(self) -> int:
-        return self.total - len(self.shown)
+    @classmethod
+    def of(cls, rows: Iterable[Row], limit: int | None = None) -> Rows[Row]:
+        """Return the first of all these rows, or all."""
+        found = tuple(rows)
+        return cls(found[:limit], len(found))
 
 
 class Interval(NamedTuple):
@@ -105,10 +107,8 @@ class DailySlo(NamedTuple):
     open: int | None
     deleted_p50_ms: float | None
     deleted_p99_ms: float | None
-    deleted_max_ms: int | None
     reclaimed_p50_ms: float | None
     reclaimed_p99_ms: float | None
-    reclaimed_max_ms: int | None
     held_ms: int | None
     waited_ms: int | None
 
