@@ -295,9 +295,7 @@ def rules_to_json(rules: LakeRules) -> dict[str, JsonValue]:
 def show(name: str, lake: str, limit: int, first: str | None, last: str | None, topic: str | None = None) -> Answer:
     """Return the newest rows of a table, or the oldest about a topic. Raises ValueError and Refusal."""
     with the_extra():
-        import pyarrow as pa
-
-        from lethe.pipeline.report.lake_reader import LakeReader, SortKey, and_filters, first_rows, of_days, of_topic
+        from lethe.pipeline.report.lake_reader import LakeReader, and_filters, of_days, of_topic
         from lethe.pipeline.tables import TABLES
     table = TABLES.get(name)
     if table is None:
@@ -309,11 +307,8 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None, 
     reader = LakeReader(lake)
     names = [name for name in table.schema.names if name not in table.repeated]
     columns = _sort_columns(table.key, names)
-    order = [SortKey(column, column == "day" and topic is None) for column in columns]
-    best, total = None, 0
-    for batch in reader.batches(table, names, and_filters(of_days(wanted), about)):
-        total += batch.num_rows
-        best = first_rows(batch if best is None else pa.concat_tables([best, batch]), order, limit)
+    order = [f"-{column}" if column == "day" and topic is None else column for column in columns]
+    best, total = reader.first(table, names, order, limit, and_filters(of_days(wanted), about))
     rows = [] if best is None else best.to_pylist()
     cells = tuple(tuple(_text(row[column]) for column in names) for row in rows)
     data: JsonValue = {

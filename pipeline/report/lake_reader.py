@@ -22,7 +22,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,13 +57,6 @@ class LakeChanged(LakeUnreadable):
 
 Row = TypeVar("Row")
 Result = TypeVar("Result")
-
-
-class SortKey(NamedTuple):
-    """Sort by this column; further keys break ties."""
-
-    column: str
-    descending: bool = False
 
 
 class LakeReader:
@@ -176,20 +169,26 @@ class LakeReader:
         self,
         table: Table,
         row_type: Callable[..., Row],
-        order: Sequence[SortKey],
+        order: Sequence[str],
         *,
         limit: int,
         where: Any = None,
     ) -> Rows[Row]:
         """Return the first rows in that order, from the columns of the row type's fields."""
-        names = column_names(row_type)
+        needed = dict.fromkeys((*column_names(row_type), *(name.removeprefix("-") for name in order)))
+        best, total = self.first(table, list(needed), order, limit, where)
+        return Rows(() if best is None else tuple(to_rows(best, row_type)), total)
+
+    def first(
+        self, table: Table, columns: Sequence[str], order: Sequence[str], limit: int, where: Any = None
+    ) -> tuple[pa.Table | None, int]:
+        """Return the first rows in that order, None if there are none, and the number of all rows."""
         best: pa.Table | None = None
         total = 0
-        needed = list(dict.fromkeys((*names, *(by.column for by in order))))
-        for batch in self.batches(table, needed, where):
+        for batch in self.batches(table, columns, where):
             total += batch.num_rows
             best = first_rows(batch if best is None else pa.concat_tables([best, batch]), order, limit)
-        return Rows(() if best is None else tuple(to_rows(best, row_type)), total)
+        return best, total
 
 
 def of_days(days: DayRange) -> Any:
@@ -218,9 +217,9 @@ def of_topic(table: Table, topic: str) -> Any:
     raise ValueError(f"{table.name} is not about topics: leave --topic out")
 
 
-def first_rows(table: pa.Table, order: Sequence[SortKey], limit: int) -> pa.Table:
-    """Return the first rows in that order; null is last in both directions."""
-    keys = [(by.column, "descending" if by.descending else "ascending") for by in order]
+def first_rows(table: pa.Table, order: Sequence[str], limit: int) -> pa.Table:
+    """Return the first rows in the order of these columns: a leading `-` reverses one. Null is last either way."""
+    keys = [(name.removeprefix("-"), "descending" if name.startswith("-") else "ascending") for name in order]
     indices = pc.sort_indices(table, sort_keys=keys)
     return table.take(indices.slice(0, limit))
 

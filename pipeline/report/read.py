@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from datetime import date
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
 from lethe.pipeline.jobs.report import DayRange
-from lethe.pipeline.report.lake_reader import LakeChanged, LakeReader, SortKey, and_filters, of_days
+from lethe.pipeline.report.lake_reader import LakeChanged, LakeReader, and_filters, of_days
 from lethe.pipeline.report.read_disks import disk_coverage, read_log_dirs
 from lethe.pipeline.report.read_earlier import read_earlier
 from lethe.pipeline.report.read_owed import read_promises
@@ -42,8 +43,6 @@ BAD_LINES: Final = 25
 TRIES: Final = 3
 MAX_COUNTS: Final = 100_000
 """Maximum rows of a gold table that are summed: days times brokers, surveys times reasons."""
-
-Value = TypeVar("Value")
 
 
 def read_report(root: str, title: str = "", days: DayRange | None = None) -> Report:
@@ -81,14 +80,14 @@ def _read(lake: LakeReader, title: str, days: DayRange) -> Report:
         slo=lake.rows(
             tables.DELETION_SLO,
             DailySlo,
-            (SortKey("day", True), SortKey("size_class")),
+            ("-day", "size_class"),
             limit=ROWS,
             where=and_filters(where, ds.field("size_class") == "all"),
         ),
         stuck=lake.rows(
             tables.STUCK_NOW,
             StuckDeletion,
-            (SortKey("since"), SortKey("topic"), SortKey("topic_id"), SortKey("span")),
+            ("since", "topic", "topic_id", "span"),
             limit=ROWS,
         ),
         slow_brokers=_slow_brokers(lake, where),
@@ -101,14 +100,12 @@ def _read(lake: LakeReader, title: str, days: DayRange) -> Report:
         findings=_findings(lake, surveys.newest),
         earlier=read_earlier(lake, surveys.round, log_dirs),
         disks=disk_coverage(log_dirs, surveys.round),
-        candidates=lake.rows(
-            tables.STALE_TOPIC_CANDIDATES, StaleTopic, (SortKey("size_bytes", True), SortKey("topic")), limit=ROWS
-        ),
+        candidates=lake.rows(tables.STALE_TOPIC_CANDIDATES, StaleTopic, ("-size_bytes", "topic"), limit=ROWS),
         promises=read_promises(lake),
         tenures=lake.rows(
             tables.CONTROLLER_TENURES,
             Tenure,
-            (SortKey("elected_at", True), SortKey("epoch", True), SortKey("controller")),
+            ("-elected_at", "-epoch", "controller"),
             limit=ROWS,
             where=where,
         ),
@@ -154,14 +151,14 @@ def _findings(lake: LakeReader, survey: SurveyRow | None) -> Rows[Finding]:
     if survey is None:
         return Rows()
     order = (
-        SortKey("standing"),
-        SortKey("size_bytes", True),
-        SortKey("place"),
-        SortKey("reason"),
-        SortKey("what"),
-        SortKey("broker"),
-        SortKey("topic"),
-        SortKey("partition"),
+        "standing",
+        "-size_bytes",
+        "place",
+        "reason",
+        "what",
+        "broker",
+        "topic",
+        "partition",
     )
     newest = rows_of_surveys([survey])
     pending = ds.field("standing") == Standing.PENDING.code
@@ -174,11 +171,11 @@ def _counts(lake: LakeReader, surveys: tuple[SurveyRow, ...]) -> tuple[FindingCo
     if not surveys:
         return ()
     order = (
-        SortKey("taken_at", True),
-        SortKey("standing"),
-        SortKey("place"),
-        SortKey("reason"),
-        SortKey("broker"),
+        "-taken_at",
+        "standing",
+        "place",
+        "reason",
+        "broker",
     )
     return lake.rows(
         tables.LEFTOVER_BY_BROKER, FindingCount, order, limit=MAX_COUNTS, where=rows_of_surveys(surveys)
@@ -187,37 +184,35 @@ def _counts(lake: LakeReader, surveys: tuple[SurveyRow, ...]) -> tuple[FindingCo
 
 def _slow_brokers(lake: LakeReader, where: Any) -> Rows[SlowBroker]:
     """Return the worst day of each broker, by its median relative to the others'."""
-    order = (SortKey("times_median", True), SortKey("ack_p99_ms", True), SortKey("broker"), SortKey("day", True))
+    order = ("-times_median", "-ack_p99_ms", "broker", "-day")
     every = lake.rows(tables.SLOW_BROKERS, SlowBroker, order, limit=MAX_COUNTS, where=where)
     worst: dict[int | None, SlowBroker] = {}
     for row in every.shown:
         worst.setdefault(row.broker, row)
-    return _limited(tuple(worst.values()))
+    return Rows.of(worst.values(), ROWS)
 
 
 def _reclaim(lake: LakeReader, where: Any) -> tuple[Rows[Reclaim], Rows[Reclaim]]:
-    by_day: dict[Any, Reclaim] = {}
-    by_broker: dict[Any, Reclaim] = {}
-    names = ["day", "broker", "directories", "files", "size_bytes", "failed_directories"]
-    for batch in lake.batches(tables.DAILY_RECLAIM, names, where):
-        for row in batch.to_pylist():
-            made = Reclaim(row["day"], row["broker"], *(row[name] or 0 for name in names[2:]))
-            _add(by_day, made.day, made._replace(broker=None))
-            _add(by_broker, made.broker, made._replace(day=None))
-    days = tuple(by_day[key] for key in sorted(by_day, reverse=True))
-    brokers = tuple(sorted(by_broker.values(), key=lambda row: (-row.size_bytes, row.broker is None, row.broker or 0)))
-    return _limited(days), _limited(brokers)
-
-
-def _add(found: dict[Any, Reclaim], key: Any, row: Reclaim) -> None:
-    old = found.get(key)
-    if old is not None:
-        row = Reclaim(row.day, row.broker, *(a + b for a, b in zip(old[2:], row[2:], strict=True)))
-    found[key] = row
+    """Return the sums of each day, the newest first, and of each broker, the largest first."""
+    sums = Reclaim._fields[2:]
+    batches = list(lake.batches(tables.DAILY_RECLAIM, Reclaim._fields, where))
+    if not batches:
+        return Rows(), Rows()
+    whole = pa.concat_tables(batches)
+    days, brokers = (
+        [
+            Reclaim(row.get("day"), row.get("broker"), *(row[f"{name}_sum"] or 0 for name in sums))
+            for row in whole.group_by(key).aggregate([(name, "sum") for name in sums]).to_pylist()
+        ]
+        for key in ("day", "broker")
+    )
+    days.sort(key=lambda row: row.day or date.min, reverse=True)
+    brokers.sort(key=lambda row: (-row.size_bytes, row.broker is None, row.broker or 0))
+    return Rows.of(days, ROWS), Rows.of(brokers, ROWS)
 
 
 def _violations(lake: LakeReader, where: Any) -> tuple[Rows[Violation], dict[tuple[str, str], int]]:
-    order = (SortKey("severity"), SortKey("rule"), SortKey("time"), SortKey("subject"), SortKey("detail"))
+    order = ("severity", "rule", "time", "subject", "detail")
     rows = lake.rows(tables.VIOLATIONS, Violation, order, limit=ROWS, where=where)
     found: Counter[tuple[str, str]] = Counter()
     for batch in lake.batches(tables.VIOLATIONS, ["severity", "rule"], where):
@@ -238,14 +233,10 @@ def _audited(lake: LakeReader, days: DayRange) -> tuple[int, int]:
 
 
 def _quarantine(lake: LakeReader) -> tuple[Rows[BadLine], dict[str, int]]:
-    order = (SortKey("copies", True), SortKey("_source_file"), SortKey("line_hash"))
+    order = ("-copies", "_source_file", "line_hash")
     rows = lake.rows(tables.QUARANTINE, BadLine, order, limit=BAD_LINES)
     found: Counter[str] = Counter()
     for batch in lake.batches(tables.QUARANTINE, ["reason", "copies"]):
         for row in batch.group_by("reason").aggregate([("copies", "sum")]).to_pylist():
             found[row["reason"] or ""] += row["copies_sum"] or 0
     return rows, dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _limited(rows: tuple[Value, ...]) -> Rows[Value]:
-    return Rows(rows[:ROWS], len(rows))

@@ -58,7 +58,7 @@ def read_earlier(
     kept = [each for each in found if _is_still_possible(each, newest, topics)]
     kept.sort(key=lambda each: (each.standing or "", -(each.size_bytes or 0), each.what or "", each.broker or 0))
     by_standing = Counter(each.standing or "" for each in kept)
-    return EarlierFindings(Rows(tuple(kept[:_SHOWN]), len(kept)), dict(sorted(by_standing.items())))
+    return EarlierFindings(Rows.of(kept, _SHOWN), dict(sorted(by_standing.items())))
 
 
 def _last_read_by(surveys: Sequence[SurveyRow], log_dirs: Sequence[LogDirRow]) -> dict[str | None, set[LogDir]]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.lake_reader import LakeReader, SortKey, column_names
+from lethe.pipeline.report.lake_reader import LakeReader, column_names
 from lethe.pipeline.report.values import OpenDebt, OwedByBroker, Promises, Rows, TrashedTopic
 
 SHOWN: Final = 200
@@ -29,11 +29,11 @@ def read_promises(lake: LakeReader) -> Promises:
         (row for row in newest.values() if row.open), key=lambda row: (-(row.owed_bytes or 0), row.broker or 0)
     )
     return Promises(
-        Rows(tuple(owing[:SHOWN]), len(owing)),
+        Rows.of(owing, SHOWN),
         lake.rows(
             tables.DEBTS,
             OpenDebt,
-            (SortKey("since"), SortKey("topic"), SortKey("broker")),
+            ("since", "topic", "broker"),
             limit=SHOWN,
             where=ds.field("how").is_null(),
         ),
@@ -41,7 +41,7 @@ def read_promises(lake: LakeReader) -> Promises:
         lake.rows(
             tables.TRASH,
             TrashedTopic,
-            (SortKey("until"), SortKey("topic")),
+            ("until", "topic"),
             limit=SHOWN,
             where=ds.field("how").is_null(),
         ),

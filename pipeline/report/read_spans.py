@@ -9,13 +9,14 @@ import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lethe.pipeline.outcomes import DONE, ENDED_AT, LET_GO, VANISHED
-from lethe.pipeline.report.lake_reader import LakeReader, SortKey, column_names, first_rows, milliseconds, to_rows
+from lethe.pipeline.report.lake_reader import LakeReader, column_names, first_rows, milliseconds, to_rows
 from lethe.pipeline.report.read_replicas import read_brokers
 from lethe.pipeline.report.values import Deletions, DeletionSpan, FreedBytes, Interval, Latency, PhaseProgress
 from lethe.pipeline.tables import DELETION_SPANS
@@ -32,7 +33,7 @@ SIZE_CLASSES: Final = ((10, "1-9"), (100, "10-99"), (1000, "100-999"))
 LARGEST_CLASS: Final = "1000+"
 UNKNOWN_CLASS: Final = "unknown"
 """No event record has the number of replicas."""
-_NAME: Final = (SortKey("topic"), SortKey("topic_id"), SortKey("span"))
+_NAME: Final = ("topic", "topic_id", "span")
 _STEP_WIDTHS_MS: Final = tuple(
     1000 * seconds
     for seconds in (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 10_800, 21_600, 86_400)
@@ -60,7 +61,7 @@ def read_deletions(lake: LakeReader, where: Any, limit: int = SHOWN) -> Deletion
         reclaimed=sums.reclaimed,
         let_go=sums.outcomes[LET_GO],
         vanished=sums.outcomes[VANISHED],
-        last_vanished_at=sums.last_vanished_ms,
+        last_vanished_at=max(sums.times_ms[ENDED_AT[VANISHED]], default=None),
         open=sums.total - sum(sums.outcomes[outcome] for outcome in ENDED_AT),
         freed_bytes=sums.freed_bytes,
         waited=sums.waited,
@@ -84,11 +85,8 @@ class _Totals:
     waited: int = 0
     held: int = 0
     outcomes: Counter[str | None] = field(default_factory=Counter)
-    first_ms: int | None = None
-    last_ms: int | None = None
-    first_freed_ms: int | None = None
-    last_freed_ms: int | None = None
-    last_vanished_ms: int | None = None
+    times_ms: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in _INSTANTS})
+    """By column: the first and the last instant of each batch."""
     kept: dict[str, pa.Table] = field(default_factory=dict)
     """Spans that may be shown, by reason."""
     _took: list[pa.Table] = field(default_factory=list)
@@ -104,13 +102,8 @@ class _Totals:
         for each in pc.value_counts(batch.column("outcome")).to_pylist():
             self.outcomes[each["values"]] += each["counts"]
         for name in _INSTANTS:
-            low, high = _range(batch.column(name))
-            self.first_ms, self.last_ms = _least(self.first_ms, low), _most(self.last_ms, high)
-            if name == "bytes_gone_at":
-                self.first_freed_ms = _least(self.first_freed_ms, low)
-                self.last_freed_ms = _most(self.last_freed_ms, high)
-            if name == ENDED_AT[VANISHED]:
-                self.last_vanished_ms = _most(self.last_vanished_ms, high)
+            found = pc.min_max(milliseconds(batch.column(name))).as_py()
+            self.times_ms[name] += [ms for ms in found.values() if ms is not None]
         self._took.append(batch.select(["replicas", *_TIMES.values()]))
         for why, order, wanted in _choices(batch):
             old = self.kept.get(why)
@@ -150,13 +143,13 @@ def _latency(measure: str, size_class: str, values: Any) -> list[Latency]:
 # --- which are shown ----------------------------------------------------------------------------------------------
 
 
-def _choices(batch: pa.Table) -> list[tuple[str, tuple[SortKey, ...], pa.Table]]:
+def _choices(batch: pa.Table) -> list[tuple[str, tuple[str, ...], pa.Table]]:
     is_over = pc.fill_null(pc.is_in(batch.column("outcome"), value_set=pa.array([*ENDED_AT])), False)
     rest = batch.filter(is_over)
     return [
-        ("open", (SortKey("marked_at"), *_NAME), batch.filter(pc.invert(is_over))),
-        ("slow", (SortKey("reclaimed_ms", True), SortKey("deleted_ms", True), SortKey("marked_at"), *_NAME), rest),
-        ("late", (SortKey("marked_at", True), *_NAME), rest),
+        ("open", ("marked_at", *_NAME), batch.filter(pc.invert(is_over))),
+        ("slow", ("-reclaimed_ms", "-deleted_ms", "marked_at", *_NAME), rest),
+        ("late", ("-marked_at", *_NAME), rest),
     ]
 
 
@@ -171,7 +164,7 @@ def _chosen(kept: Mapping[str, pa.Table], limit: int) -> pa.Table:
     left = limit - len(still_open) - len(slow)
     fresh = [number for number, row in enumerate(tables[2].select(_KEY).to_pylist()) if _key(row) not in known]
     together = pa.concat_tables([still_open, slow, tables[2].take(pa.array(fresh[:left], pa.int64()))])
-    return first_rows(together, (SortKey("marked_at"), *_NAME), limit)
+    return first_rows(together, ("marked_at", *_NAME), limit)
 
 
 _KEY: Final = ["topic", "topic_id", "span"]
@@ -216,13 +209,13 @@ def step_width(first_ms: int, last_ms: int) -> int:
 
 def _over_time(lake: LakeReader, where: Any, sums: _Totals) -> tuple[PhaseProgress | None, tuple[FreedBytes, ...], int]:
     """Return progress and freed bytes over time, from the second pass."""
-    if sums.first_ms is None or sums.last_ms is None:
+    times = [ms for found in sums.times_ms.values() for ms in found]
+    if not times:
         return None, (), 0
-    step = step_width(sums.first_ms, sums.last_ms)
-    start = sums.first_ms // step * step
-    low = sums.first_freed_ms if sums.first_freed_ms is not None else start
-    high = sums.last_freed_ms if sums.last_freed_ms is not None else start
-    freed_step = max(step_width(low, high), 1000)
+    first, last, freed = min(times), max(times), sums.times_ms["bytes_gone_at"]
+    step = step_width(first, last)
+    start = first // step * step
+    freed_step = max(step_width(min(freed), max(freed)) if freed else 0, 1000)
     reached: dict[str, Counter[int]] = {phase: Counter() for phase in PHASES}
     sizes: Counter[int] = Counter()
     topics: Counter[int] = Counter()
@@ -240,18 +233,14 @@ def _over_time(lake: LakeReader, where: Any, sums: _Totals) -> tuple[PhaseProgre
             if row["at"] is not None:
                 sizes[row["at"]] += row["size_sum"] or 0
                 topics[row["at"]] += row["count_all"]
-    steps = (sums.last_ms - start) // step + 1
+    steps = (last - start) // step + 1
     progress = PhaseProgress(start, step, {phase: _cumulative(found, steps) for phase, found in reached.items()})
-    freed = tuple(FreedBytes(at * freed_step, sizes[at], topics[at]) for at in sorted(topics))
-    return progress, freed, freed_step
+    bars = tuple(FreedBytes(at * freed_step, sizes[at], topics[at]) for at in sorted(topics))
+    return progress, bars, freed_step
 
 
-def _cumulative(found: Mapping[int, int], steps: int) -> tuple[int, ...]:
-    so_far, values = 0, []
-    for number in range(steps):
-        so_far += found.get(number, 0)
-        values.append(so_far)
-    return tuple(values)
+def _cumulative(found: Counter[int], steps: int) -> tuple[int, ...]:
+    return tuple(accumulate(found[number] for number in range(steps)))
 
 
 def _steps(column: Any, start: int, step: int) -> Any:
@@ -262,16 +251,3 @@ def _counts(column: Any) -> dict[int, int]:
     found = {each["values"]: each["counts"] for each in pc.value_counts(column).to_pylist()}
     found.pop(None, None)
     return dict(sorted(found.items()))
-
-
-def _range(column: Any) -> tuple[int | None, int | None]:
-    found = pc.min_max(milliseconds(column)).as_py()
-    return found["min"], found["max"]
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else min(one, other)
-
-
-def _most(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else max(one, other)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.lake_reader import LakeReader, SortKey, and_filters
+from lethe.pipeline.report.lake_reader import LakeReader, and_filters
 from lethe.pipeline.report.values import Rows, SurveyRow
 from lethe.protocol.clocks import CLOCKS_DIFFER_MS
 
@@ -28,7 +28,7 @@ ROUND_MS: Final = 36 * 3_600_000
 _SHOWN: Final = 40
 _ROUND: Final = 1000
 _AHEAD: Final = 5
-NEWEST_FIRST: Final = (SortKey("taken_at", True), SortKey("survey_id"))
+NEWEST_FIRST: Final = ("-taken_at", "survey_id")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
