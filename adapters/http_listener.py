@@ -33,14 +33,13 @@ from typing import Final
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from lethe.adapters.kafka.tls_door import peer_of_socket
+from lethe.adapters.peers import accept, peer_of_socket
 from lethe.adapters.security.audit import AuditLog
 from lethe.adapters.security.handshakes import handshake_problem, shows_refusal
 from lethe.adapters.security.refusal_counts import RefusalCounts, RefusalReason
 
 logger = logging.getLogger(__name__)
 
-_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _BACKLOG: Final = 128
 _SPARE: Final = 4
 _TICK_S: Final = 1.0
@@ -122,14 +121,8 @@ class HttpListener:
     # --- accepting ------------------------------------------------------------------------------------------------
 
     async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            try:
-                accepted, _ = await loop.sock_accept(listening)
-            except OSError as error:
-                if error.errno in _NO_ROOM:
-                    await self._make_room(error)
-                continue
+            accepted = await accept(listening, self._make_room)
             if not self._has_room():
                 accepted.close()
             elif self._tls is None:

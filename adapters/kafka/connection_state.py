@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from lethe.adapters.kafka.admission import OPEN, Admission
-from lethe.adapters.kafka.peers import Peer
+from lethe.adapters.peers import Peer
 from lethe.adapters.security.refusal_counts import RefusalReason
 
 

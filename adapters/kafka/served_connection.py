@@ -29,7 +29,8 @@ from lethe.adapters.kafka.connection_state import (
 from lethe.adapters.kafka.forwarded_client import ForwardedClient
 from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy, NoBrokerAvailable
 from lethe.adapters.kafka.limits import ServerLimits, ServerLoad
-from lethe.adapters.kafka.peers import Close, Handler, Peer
+from lethe.adapters.kafka.peers import Close, Handler
+from lethe.adapters.peers import Peer
 from lethe.adapters.security.accepting import SASL_APIS, SaslConversation
 from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.adapters.streams import send

@@ -29,9 +29,10 @@ from lethe.adapters.kafka.connection_state import Connection, NotAdmitted, NotFo
 from lethe.adapters.kafka.forwarding_proxy import CHUNK_BYTES as FORWARDED_BYTES
 from lethe.adapters.kafka.forwarding_proxy import ForwardingProxy, NoBrokerAvailable
 from lethe.adapters.kafka.limits import CHUNK_BYTES, ServerLimits, ServerLoad
-from lethe.adapters.kafka.peers import Close, Handler, Peer, peer_of
+from lethe.adapters.kafka.peers import Close, Handler
 from lethe.adapters.kafka.served_connection import Conversation, MayForward, Service
-from lethe.adapters.kafka.tls_door import HandshakeFailed, TlsDoor, peer_of_socket, shake_hands
+from lethe.adapters.kafka.tls_door import HandshakeFailed, TlsDoor, shake_hands
+from lethe.adapters.peers import Peer, peer_of, peer_of_socket
 from lethe.adapters.security.audit import AuditLog
 from lethe.protocol.counting import counted
 from lethe.protocol.kafka.control import ApiKey

@@ -7,7 +7,6 @@ that a renewed certificate is used without a restart.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
 import socket
@@ -15,14 +14,13 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from lethe.adapters.kafka.admission import Admission
-from lethe.adapters.kafka.peers import Peer, peer_of
+from lethe.adapters.peers import Peer, accept
 from lethe.adapters.properties import ConfigError
 from lethe.adapters.security.handshakes import handshake_problem, shows_refusal
 from lethe.adapters.security.refusal_counts import RefusalReason
 from lethe.protocol.security.principals import PrincipalRefused
 
 _LOG: Final = logging.getLogger(__name__)
-_NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _NO_ROOM_PAUSE_S: Final = 1.0
 _CLOSING_S: Final = 1.0
 """Time for the peer's part in the end of TLS."""
@@ -50,6 +48,7 @@ class TlsDoor:
     def __init__(self, server: asyncio.Server, accepted: Callable[[socket.socket], None]) -> None:
         """`server` has bound the addresses and does not serve them itself."""
         self._accepted = accepted
+        self._has_room = True
         self._sockets = [socket.socket(fileno=os.dup(bound.fileno())) for bound in server.sockets]
         for each in self._sockets:
             each.setblocking(False)
@@ -66,21 +65,17 @@ class TlsDoor:
             each.close()
 
     async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        has_room = True
         while True:
-            try:
-                accepted, _ = await loop.sock_accept(listening)
-            except OSError as error:
-                if error.errno in _NO_ROOM:
-                    if has_room:
-                        remedy = "raise the limit (ulimit -n, LimitNOFILE=), or lower max.connections"
-                        _LOG.error("no further connection can be accepted: %s; %s", error, remedy)
-                    has_room = False
-                    await asyncio.sleep(_NO_ROOM_PAUSE_S)
-                continue
-            has_room = True
+            accepted = await accept(listening, self._wait_for_room)
+            self._has_room = True
             self._accepted(accepted)
+
+    async def _wait_for_room(self, error: OSError) -> None:
+        if self._has_room:
+            remedy = "raise the limit (ulimit -n, LimitNOFILE=), or lower max.connections"
+            _LOG.error("no further connection can be accepted: %s; %s", error, remedy)
+        self._has_room = False
+        await asyncio.sleep(_NO_ROOM_PAUSE_S)
 
 
 async def shake_hands(accepted: socket.socket, admission: Admission, peer: Peer, chunk_bytes: int) -> Opened:
@@ -120,11 +115,3 @@ async def shake_hands(accepted: socket.socket, admission: Admission, peer: Peer,
         transport.abort()
         raise HandshakeFailed(f"{peer}: {error}") from error
     return Opened(reader, asyncio.StreamWriter(transport, protocol, reader, loop), peer._replace(principal=principal))
-
-
-def peer_of_socket(accepted: socket.socket) -> Peer:
-    """Return the other end of an accepted socket."""
-    try:
-        return peer_of(accepted.getpeername())
-    except OSError:
-        return peer_of(None)

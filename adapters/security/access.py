@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lethe.adapters.kafka.metadata import PROBE
-from lethe.adapters.kafka.peers import Close, Handler, Peer
+from lethe.adapters.kafka.peers import Close, Handler
+from lethe.adapters.peers import Peer
 from lethe.adapters.security.acl_reader import AclReader
 from lethe.adapters.security.audit import AuditLog
 from lethe.protocol.kafka.codec import RequestHeader

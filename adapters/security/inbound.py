@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lethe.adapters.kafka.admission import OPEN, Admission
-from lethe.adapters.kafka.peers import Handler, Peer
+from lethe.adapters.kafka.peers import Handler
+from lethe.adapters.peers import Peer
 from lethe.adapters.security.accepting import MAX_RECEIVE_BYTES, Exchange, SaslAcceptance
 from lethe.adapters.security.access import AccessControl, AccessSettings
 from lethe.adapters.security.acl_reader import RETRY_S, AclReader

@@ -11,8 +11,9 @@ import pytest
 
 from lethe.adapters.kafka.client import ConnectionFailed, KafkaConnection
 from lethe.adapters.kafka.metadata import PROBE
-from lethe.adapters.kafka.peers import Close, Peer
+from lethe.adapters.kafka.peers import Close
 from lethe.adapters.kafka.server import KafkaServer
+from lethe.adapters.peers import Peer
 from lethe.adapters.security.access import AccessControl, AccessSettings
 from lethe.adapters.security.acl_reader import AclReader
 from lethe.adapters.security.channel import ChannelSecurity

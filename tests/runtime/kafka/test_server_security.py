@@ -16,8 +16,9 @@ import uvloop
 from lethe.adapters.kafka.admission import Admission
 from lethe.adapters.kafka.client import AuthenticationRefused, ConnectionFailed, KafkaConnection, TlsFailed
 from lethe.adapters.kafka.limits import ServerLimits
-from lethe.adapters.kafka.peers import Close, Peer
+from lethe.adapters.kafka.peers import Close
 from lethe.adapters.kafka.server import KafkaServer
+from lethe.adapters.peers import Peer
 from lethe.adapters.properties import ConfigError, Problem
 from lethe.adapters.registration import ensure_roots
 from lethe.adapters.security.accepting import CredentialsUnavailable, Exchange, SaslAcceptance
