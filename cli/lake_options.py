@@ -129,9 +129,12 @@ def need_java() -> None:
 
 
 def spark_trouble(error: Exception) -> Refusal | None:
-    """Return a refusal for an error of Spark that a file system caused, such as a full disk."""
+    """Return a refusal for an error of Spark that a file system caused, such as a full disk, or the cluster."""
     from lethe.pipeline.io.files import SHARED_PATHS, file_system_problem, missing_file, unopenable_file
+    from lethe.pipeline.session import ENDED, is_ended
 
+    if is_ended(error):
+        return Refusal(ENDED, Exit.UNREACHABLE)
     if (words := unopenable_file(error)) is not None:
         return Refusal(f"Spark could not continue: it cannot open {words}", Exit.UNREACHABLE)
     if (file := missing_file(error)) is not None:

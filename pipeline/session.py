@@ -96,6 +96,12 @@ _CAUSE: Final = re.compile(r"^(?:Exception in thread \"[^\"]*\" |Caused by: )(?:
 _ERROR: Final = re.compile(r"^(?:Invalid|Unrecognized|Unsupported|Conflicting|Error(?: occurred)?)\b.*")
 
 
+_ENDED: Final = re.compile(r"stopped SparkContext|SparkContext was shut down")
+ENDED: Final = (
+    f"Spark has ended the application: look whether its master is there, and runs Spark {SPARK_VERSION} as PySpark does"
+)
+
+
 class _JvmLaunch:
     """Whether the process that is being forked is the JVM. The fork hook below cannot be removed, so it checks this."""
 
@@ -174,22 +180,28 @@ def _session(gateway: Any, sparks: SparkConf, log: object) -> SparkSession:
     master = sparks.get("spark.master", "")
     try:
         context = SparkContext(conf=sparks, gateway=gateway)
+        version = context.version
+        if _release(version) != _release(SPARK_VERSION):
+            context.stop()
+            raise SessionUnavailable(
+                f"the Spark of {os.environ.get('SPARK_HOME', 'this process')} is {version}, and the PySpark of "
+                f"{sys.executable} is {SPARK_VERSION}: install PySpark {version} there, or unset SPARK_HOME"
+            )
+        cache_jvm_names(context)
+        session = SparkSession(context)
+    except SessionUnavailable:
+        raise
     except Exception as error:  # py4j has classes of its own for what the JVM throws
-        raise SessionUnavailable(
-            f"Spark did not start on {master}: {_java_message(error)}; its output is in {log}"
-        ) from error
-    version = context.version
-    if _release(version) != _release(SPARK_VERSION):
-        context.stop()
-        raise SessionUnavailable(
-            f"the Spark of {os.environ.get('SPARK_HOME', 'this process')} is {version}, and the PySpark of "
-            f"{sys.executable} is {SPARK_VERSION}: install PySpark {version} there, or unset SPARK_HOME"
-        )
-    cache_jvm_names(context)
-    session = SparkSession(context)
+        why = ENDED if is_ended(error) else _java_message(error)
+        raise SessionUnavailable(f"Spark did not start on {master}: {why}; its output is in {log}") from error
     if is_local(session) and not sparks.contains(TASKS_OF_A_SCAN):
         session.conf.set(TASKS_OF_A_SCAN, str(TASKS_PER_CORE * context.defaultParallelism))
     return session
+
+
+def is_ended(error: Exception) -> bool:
+    """Return whether Spark has ended the application while it was in use."""
+    return _ENDED.search(str(error)) is not None
 
 
 def _release(version: str) -> str:

@@ -78,6 +78,17 @@ def test_a_file_that_an_executor_does_not_see_is_named() -> None:
     assert "HDFS, or one mount under the same name" in str(refusal)
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["Job 3 cancelled because SparkContext was shut down", "Cannot call methods on a stopped SparkContext.\nThis"],
+)
+def test_an_application_that_the_cluster_ended_is_no_fault_of_ours(said: str) -> None:
+    refusal = lake_options.spark_trouble(RuntimeError(said))
+    assert refusal is not None
+    assert refusal.exit is Exit.UNREACHABLE
+    assert str(refusal).startswith("Spark has ended the application: look whether its master is there")
+
+
 def test_a_lake_in_use_is_told_by_a_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     from lethe.pipeline import session
     from lethe.pipeline.io import lake
