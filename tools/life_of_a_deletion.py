@@ -53,11 +53,12 @@ class Step:
 
 
 def exchanges_of(recording: Recording) -> list[Exchange]:
-    """Everything that passed, in the order of its beginning."""
+    """Everything that passed, in the order of its beginning; without reads of caches, which follow a broker's
+    registration and may fall into a deletion on a slow machine."""
     found = zookeeper_exchanges(recording.zookeeper)
     for broker, frames in recording.brokers.items():
         found += kafka_exchanges(f"broker {broker}", frames)
-    return sorted(found, key=lambda each: each.time_ns)
+    return sorted((each for each in found if _name(each) != "Metadata"), key=lambda each: each.time_ns)
 
 
 def steps_of(exchanges: Sequence[Exchange]) -> list[Step]:
@@ -76,8 +77,12 @@ def steps_of(exchanges: Sequence[Exchange]) -> list[Step]:
     return steps
 
 
+def _name(exchange: Exchange) -> str:
+    return exchange.what.partition(" ")[0]
+
+
 def _key(exchange: Exchange, is_removed: bool) -> str:
-    name, body = exchange.what.split(" ")[0], exchange.body
+    name, body = _name(exchange), exchange.body
     if name in ("watch", "getChildren", "getData", "multiRead", "exists", "setWatches"):
         if is_removed:
             return "aftermath"
