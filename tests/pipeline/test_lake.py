@@ -422,7 +422,8 @@ def test_a_crash_while_the_last_crash_is_settled_is_settled_too(
 class Refused:
     """A frame that cannot be written, as far as the lake uses one."""
 
-    def __init__(self, words: str) -> None:
+    def __init__(self, spark: SparkSession, words: str) -> None:
+        self.sparkSession = spark
         self.write = self
         self.words = words
 
@@ -446,14 +447,14 @@ def test_a_full_disk_is_told_in_a_line_and_leaves_nothing_behind(spark: SparkSes
     ):
         (tmp_path / "_work" / "a-1").mkdir(parents=True)
         with pytest.raises(FileSystemError) as trouble:
-            _write(cast("DataFrame", Refused(words)), staging, "file:/lake/new", [])
+            _write(cast("DataFrame", Refused(spark, words)), staging, "file:/lake/new", [])
         assert str(trouble.value) in (
             "cannot write: file:/lake/new: No space left on device",
             "cannot open /data/a journal.jsonl: Permission denied",
         )
         assert not (tmp_path / "_work" / "a-1").exists()
     with pytest.raises(PySparkException, match="a fault of ours"):
-        _write(cast("DataFrame", Refused("IOException: a fault of ours")), staging, "file:/lake/new", [])
+        _write(cast("DataFrame", Refused(spark, "IOException: a fault of ours")), staging, "file:/lake/new", [])
 
 
 def test_trouble_names_the_path(spark: SparkSession, tmp_path: Path) -> None:

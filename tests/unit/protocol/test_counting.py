@@ -25,7 +25,7 @@ _ALLOWED: Final = {
     "%d rows": "duplicates, of which there are two or more",
     "{b} replicas": "the id of a broker",
     "{version} names topics": "the version of a message",
-    "{each.size_class.replace('-', '–')} replicas": "a range",
+    "{row.size_class.replace('-', '–')} replicas": "a range",
     "{self._max_watchers} pages": "a limit of the program",
     "{existing} partitions": "Kafka's words, as clients know them",
     "{replication_factor} while partitions": "the same",
