@@ -31,6 +31,7 @@ from benchmarks.pipeline.results import TURNS_NAME
 from benchmarks.pipeline.spending import Spent, adopt_orphans, spend
 from benchmarks.provenance import MEASURED, ROOT, origin, refusal
 from benchmarks.rounds import Progress
+from lethe.pipeline.tables import DELETION_SPANS
 
 LATER_LINES: Final = 1_000
 LINES_PER_DAY: Final = 500_000
@@ -149,7 +150,7 @@ class Turns:
 
 def spans_of_lake(lake: Path) -> pa.Table:
     """Return the columns of the lake's spans that DuckDB makes too, in order."""
-    found = ds.dataset(lake / "deletion_spans", partitioning="hive")
+    found = ds.dataset(lake / DELETION_SPANS.path, partitioning="hive")
     return sorted_spans(found.to_table(columns=list(COLUMNS)))
 
 
