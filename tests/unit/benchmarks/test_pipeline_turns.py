@@ -98,3 +98,16 @@ def test_what_an_orphan_spends_counts(tmp_path: Path) -> None:
     spent = eval(done.stdout, {"Spent": Spent})
     assert spent.exit_code == 3
     assert spent.processor_s >= 0.5
+
+
+def test_a_run_that_ends_otherwise_than_expected_is_no_measurement(tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom benchmarks.pipeline.spending import adopt_orphans\n"
+        "from benchmarks.pipeline.turns import Turns, TurnFailed\n"
+        "adopt_orphans()\n"
+        "command = [sys.executable, '-c', 'import sys; print(\"no module\"); sys.exit(1)']\n"
+        "try:\n    Turns(Path(sys.argv[1]), {}, [])._run('DuckDB', 'a new lake', command, Path('.'))\n"
+        "except TurnFailed as failed:\n    print(failed)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["DuckDB, a new lake: ended with 1, and said at last:", "no module", ""]
