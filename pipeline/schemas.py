@@ -252,16 +252,16 @@ DELETION_SLO: Final = table(
     ("waited_ms", LONG, "sum of times waiting for brokers"),
     DAY,
 )
-STUCK_NOW: Final = table(
-    *_SPAN,
-    ("since", TIMESTAMP, "time of the mark, or else of the first record"),
-    ("waiting_ms", LONG, "until the time of the run"),
+_SINCE: Final = (*_SPAN, ("since", TIMESTAMP, "time of the mark, or else of the first record"))
+_CAUSES: Final = (
     ("phase", STRING, "the last phase that was reached"),
     ("reasons", STRINGS, "what it waits for, one sentence each"),
     ("brokers", INTEGERS, "brokers among the causes"),
     ("seen_in", STRING, "journal, survey, or both"),
     ("remedy", STRING, "a command that helps or shows more, or an instruction"),
 )
+WAITING_DELETIONS: Final = table(*_SINCE, *_CAUSES)
+STUCK_NOW: Final = table(*_SINCE, ("waiting_ms", LONG, "until the time of the run"), *_CAUSES)
 SLOW_BROKERS: Final = table(
     ("broker", INTEGER, "broker"),
     ("replicas", LONG, "replicas whose deletion was asked for"),

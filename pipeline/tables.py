@@ -64,6 +64,8 @@ LASTING_EVENTS: Final = Table(
 """Records that bear on days after their own. They are few, so a run reads them and not all days."""
 LASTING_DELETIONS: Final = Table(Layer.SILVER, "lasting_deletions", schemas.DELETION_SPANS, _SPAN, None)
 """Deletions that bear on days after their own."""
+WAITING_DELETIONS: Final = Table(Layer.SILVER, "waiting_deletions", schemas.WAITING_DELETIONS, _SPAN, None)
+"""Open deletions, however short they have waited, and why: STUCK_NOW of every moment."""
 TOPIC_IDS: Final = Table(
     Layer.SILVER,
     "topic_ids",
@@ -158,6 +160,7 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(
             AGENT_INVENTORY,
             LASTING_EVENTS,
             LASTING_DELETIONS,
+            WAITING_DELETIONS,
             TOPIC_IDS,
             DELETION_SPANS,
             REPLICA_DELETIONS,

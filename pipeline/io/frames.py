@@ -21,7 +21,13 @@ def frame_of(spark: SparkSession, schema: StructType, rows: Iterable[Sequence[An
     found = list(rows)
     arrow = to_arrow_schema(schema, timezone="UTC")
     columns = [pa.array([row[place] for row in found], type=field.type) for place, field in enumerate(arrow)]
-    return spark.createDataFrame(pa.Table.from_arrays(columns, schema=arrow), schema)
+    return frame_of_arrow(spark, schema, pa.Table.from_arrays(columns, schema=arrow))
+
+
+def frame_of_arrow(spark: SparkSession, schema: StructType, rows: pa.Table) -> DataFrame:
+    """Return a frame of these rows, which have the schema's columns in order."""
+    # PySpark fails on a column that has no chunks, such as the result of a filter.
+    return spark.createDataFrame(rows if rows.num_rows else rows.schema.empty_table(), schema)
 
 
 def empty(spark: SparkSession, schema: StructType) -> DataFrame:

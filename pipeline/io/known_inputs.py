@@ -58,8 +58,6 @@ class KnownInputs:
     surveys: Mapping[str, KnownSurveys] = field(default_factory=dict)
     as_of: str = ""
     """The moment of the tables that depend on time; empty if unknown."""
-    is_at_rest: bool = False
-    """Whether `stuck_now` stays empty, however much time passes."""
 
 
 @functools.cache
@@ -99,16 +97,21 @@ def read_known(lake: LakeState[Any]) -> KnownInputs | None:
 def write_known(files: WritableFiles, known: KnownInputs) -> None:
     """Note it. Inside `lake.writer`. Raises FileSystemError."""
     path, temporary = f"{files.root}/{NAME}", f"{files.root}/_{NAME}"
-    files.write_text(temporary, json.dumps({"program": program(), **asdict(known)}))
+    files.write_text(temporary, encode_known(known))
     files.remove(path)
     files.rename(temporary, path)
+
+
+def encode_known(known: KnownInputs) -> str:
+    """Return the text of the note."""
+    return json.dumps({"program": program(), **asdict(known)})
 
 
 def forget(lake: LakeState[Any], *, files: bool) -> None:
     """Note that the tables that depend on time have changed, and with `files` that all inputs must be read again.
     Inside `lake.writer`. Raises FileSystemError."""
     if (known := read_known(lake)) is not None:
-        write_known(lake.files, KnownInputs() if files else replace(known, as_of="", is_at_rest=False))
+        write_known(lake.files, KnownInputs() if files else replace(known, as_of=""))
 
 
 def is_known(known: KnownFile | None, identity: str | None) -> bool:

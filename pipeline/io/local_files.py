@@ -1,8 +1,11 @@
-"""A local disk, read without a JVM: what `pipeline.io.files.FileSystem` reads of `file:` paths."""
+"""A local disk without a JVM: what `pipeline.io.files.FileSystem` does with `file:` paths."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +31,7 @@ def file_identity(path: str) -> str | None:
 
 
 class LocalFiles:
-    """The file system of a directory of this machine, to read. Paths begin with `file:`. Raises FileSystemError."""
+    """The file system of a directory of this machine. Paths begin with `file:`. Raises FileSystemError."""
 
     def __init__(self, root: str) -> None:
         self.root: Final = f"{SCHEME}{root}"
@@ -41,17 +44,40 @@ class LocalFiles:
         """Return the entries that are not hidden, by name; none if the directory does not exist."""
         if not self.exists(path):
             return []
-        try:
-            with os.scandir(path.removeprefix(SCHEME)) as entries:
-                return sorted(_file_status(path, entry) for entry in entries if not entry.name.startswith("."))
-        except OSError as error:
-            raise FileSystemError(f"cannot list: {path}: {error.strerror or error}") from error
+        with _refusal("list", path), os.scandir(path.removeprefix(SCHEME)) as entries:
+            return sorted(_file_status(path, entry) for entry in entries if not entry.name.startswith("."))
+
+    def make_directory(self, path: str) -> None:
+        """Create the directory and its parents, if missing."""
+        with _refusal("make", path):
+            os.makedirs(path.removeprefix(SCHEME), exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename `source`. `target` must not exist, and its directory must."""
+        with _refusal(f"rename to {target}", source):
+            os.rename(source.removeprefix(SCHEME), target.removeprefix(SCHEME))
+
+    def remove(self, path: str) -> None:
+        """Remove the file, or the directory with its content, if it exists."""
+        local = path.removeprefix(SCHEME)
+        with _refusal("remove", path), contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(local) if os.path.isdir(local) else os.unlink(local)
+
+    def write_text(self, path: str, text: str) -> None:
+        with _refusal("write", path):
+            Path(path.removeprefix(SCHEME)).write_text(text, encoding="utf-8")
 
     def read_text(self, path: str) -> str:
-        try:
+        with _refusal("read", path):
             return Path(path.removeprefix(SCHEME)).read_text(encoding="utf-8")
-        except OSError as error:
-            raise FileSystemError(f"cannot read: {path}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def _refusal(what: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileSystemError(f"cannot {what}: {path}: {error.strerror or error}") from error
 
 
 def _file_status(path: str, entry: os.DirEntry[str]) -> FileStatus:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lethe.pipeline.io.files import FileSystem
+from lethe.pipeline.io.lake_state import WritableFiles
 
 WORK: Final = "_work"
 PLAN: Final = "plan.json"
@@ -33,7 +33,7 @@ class Move:
 class Staging:
     """The staging area of one change. `name` is unique in the lake."""
 
-    def __init__(self, files: FileSystem, name: str) -> None:
+    def __init__(self, files: WritableFiles, name: str) -> None:
         self._files = files
         self._place = f"{files.root}/{WORK}/{name}"
 
@@ -88,6 +88,6 @@ class Staging:
         files.rename(staged, target)
 
 
-def recover_all(files: FileSystem) -> int:
+def recover_all(files: WritableFiles) -> int:
     """Complete or discard the changes of earlier writers, by name; return the number of completed changes."""
     return sum(Staging(files, item.name).recover() for item in files.list_directory(f"{files.root}/{WORK}"))

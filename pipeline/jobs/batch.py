@@ -94,7 +94,7 @@ def run(
         audited = audit_changes(lake, made.of_journal, changes.surveyed, begin)
         lake.remove_pending_days(pending)
         if is_whole or noted is not None:
-            write_known(lake.files, read.noted(known, now, is_at_rest=made.gold.is_at_rest))
+            write_known(lake.files, read.noted(known, now))
         of_run = {*read.days, *made.days}
         violations = verdict(lake, {*of_run, *audited})
     return RunReport(
@@ -102,7 +102,7 @@ def run(
         tuple(read.counts),
         tuple(read.refused),
         tuple(sorted(of_run)),
-        made.gold.rows,
+        made.rows,
         tuple(made.days),
         errors=violations.errors,
         warnings=violations.warnings,
@@ -143,7 +143,7 @@ class _InputsRead:
         self.counts += counts_of_known_surveys(known)
         self.days.update(map(datetime.date.fromisoformat, known.days))
 
-    def noted(self, before: KnownInputs, now: datetime.datetime, *, is_at_rest: bool) -> KnownInputs:
+    def noted(self, before: KnownInputs, now: datetime.datetime) -> KnownInputs:
         """Return what is known after the run."""
         surveys = {key: known for key, known in {**before.surveys, **self.surveys}.items() if known is not None}
-        return KnownInputs(still_there({**before.files, **self.files}), surveys, now.isoformat(), is_at_rest)
+        return KnownInputs(still_there({**before.files, **self.files}), surveys, now.isoformat())

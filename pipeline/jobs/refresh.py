@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 
 from lethe.pipeline import tables
 from lethe.pipeline.io.lake import DAY, Lake, StagedRows
-from lethe.pipeline.jobs.refresh_gold import GoldResult, refresh_gold
+from lethe.pipeline.jobs.refresh_gold import refresh_gold
 from lethe.pipeline.jobs.refresh_lasting import (
     read_lasting_deletions,
     refresh_lasting,
@@ -66,7 +66,8 @@ class RefreshResult(NamedTuple):
     days: list[datetime.date]
     of_journal: list[datetime.date]
     """Those whose tables of the journal were."""
-    gold: GoldResult
+    rows: dict[str, int]
+    """Of tables that depend on time, by name."""
 
 
 def refresh(lake: Lake, changes: Changes, now: datetime.datetime, stage: OnStage, rules: LakeRules) -> RefreshResult:
@@ -77,8 +78,8 @@ def refresh(lake: Lake, changes: Changes, now: datetime.datetime, stage: OnStage
             refresh_lasting(lake, changes.lined)
         written |= refresh_deletions(lake, sorted(changes.lined), stage, changes.lines)
     refresh_surveys(lake, changes.surveyed, stage)
-    gold = refresh_gold(lake, changes, sorted(written), now, stage, rules)
-    return RefreshResult(sorted({*written, *changes.surveyed}), sorted(written), gold)
+    rows = refresh_gold(lake, changes, sorted(written), now, stage, rules)
+    return RefreshResult(sorted({*written, *changes.surveyed}), sorted(written), rows)
 
 
 # --- deletions ----------------------------------------------------------------------------------------------------

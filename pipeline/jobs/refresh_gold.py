@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection
-from typing import NamedTuple
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from lethe.pipeline import tables
-from lethe.pipeline.io.frames import empty
+from lethe.pipeline.io.frames import empty, frame_of_arrow
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.jobs.refresh_lasting import read_lasting_deletions
 from lethe.pipeline.jobs.report import Changes, OnStage
@@ -21,17 +20,10 @@ from lethe.pipeline.transforms.newest_survey import NewestSurveys, newest_survey
 from lethe.pipeline.transforms.reclaim import daily_reclaim
 from lethe.pipeline.transforms.slo import deletion_slo
 from lethe.pipeline.transforms.slow_brokers import slow_brokers
-from lethe.pipeline.transforms.stuck import Surveyed, is_stuck, stuck_now
+from lethe.pipeline.transforms.stuck import Surveyed, waiting_deletions
+from lethe.pipeline.transforms.stuck_now import stuck_now
 from lethe.pipeline.transforms.tenures import controller_tenures
 from lethe.protocol.lake_rules import LakeRules
-
-
-class GoldResult(NamedTuple):
-    """`rows`: the row counts of tables without days, by name. `is_at_rest`: `stuck_now` stays empty, however much time
-    passes, until there are new lines or surveys."""
-
-    rows: dict[str, int]
-    is_at_rest: bool
 
 
 def refresh_gold(
@@ -41,9 +33,9 @@ def refresh_gold(
     now: datetime.datetime,
     stage: OnStage,
     rules: LakeRules,
-) -> GoldResult:
+) -> dict[str, int]:
     """Recompute the gold tables that depend on these changes, except those of single surveys. `written` are the days
-    with new lines or recomputed deletions."""
+    with new lines or recomputed deletions. Return the row counts of tables that depend on time, by name."""
     days = changes.lined
     if days and lake.days(tables.CONTROLLER_EVENTS):
         stage("making daily_reclaim and controller_tenures")
@@ -58,11 +50,11 @@ def refresh_gold(
         )
     stage("making stuck_now")
     newest = read_newest_surveys(lake, now)
-    made = refresh_stuck(lake, newest, now, rules)
+    rows = {tables.STUCK_NOW.name: refresh_stuck(lake, newest, now, rules)}
     if lake.days(tables.SURVEYS) and (changes.surveyed or changes.is_later):
         stage("making stale_topic_candidates")
-        made.rows[tables.STALE_TOPIC_CANDIDATES.name] = _refresh_candidates(lake, newest, now, rules)
-    return made
+        rows[tables.STALE_TOPIC_CANDIDATES.name] = _refresh_candidates(lake, newest, now, rules)
+    return rows
 
 
 def apply_rule_changes(lake: Lake, rule_changes: RuleChanges, now: datetime.datetime) -> LakeRules:
@@ -101,8 +93,9 @@ def _refresh_candidates(lake: Lake, newest: NewestSurveys, now: datetime.datetim
     return int(counted.get["rows"])
 
 
-def refresh_stuck(lake: Lake, newest: NewestSurveys, now: datetime.datetime, rules: LakeRules) -> GoldResult:
-    """Recompute `stuck_now`, the one table that changes with every moment."""
+def refresh_stuck(lake: Lake, newest: NewestSurveys, now: datetime.datetime, rules: LakeRules) -> int:
+    """Recompute `waiting_deletions`, and from it `stuck_now`, which changes with every moment. Return its number of
+    rows."""
     still_open = read_lasting_deletions(lake).where(F.col("outcome") == OPEN)
     days = [row["day"] for row in still_open.select("day").distinct().collect()]
     surveyed = None
@@ -110,15 +103,9 @@ def refresh_stuck(lake: Lake, newest: NewestSurveys, now: datetime.datetime, rul
         surveyed = Surveyed(of, lake.read(tables.ZNODE_SNAPSHOT, [of.day]), lake.read(tables.LEFTOVERS, [of.day]))
     # Few deletions are open on a day: the replicas of the others are dropped before they are grouped.
     replicas = lake.read(tables.REPLICA_DELETIONS, days).join(still_open.select("topic"), "topic", "left_semi")
-    waiting = stuck_now(
-        still_open,
-        replicas,
-        lake.read(tables.CONTROLLER_TENURES),
-        now=now,
-        threshold_ms=None,
-        surveyed=surveyed,
-    )
-    is_now, counted = is_stuck(rules.stuck_after_ms), Observation()
-    seen = waiting.observe(counted, F.count(F.lit(1)).alias("all"), F.count_if(is_now).alias("stuck"))
-    lake.replace_table(tables.STUCK_NOW, seen.where(is_now))
-    return GoldResult({tables.STUCK_NOW.name: int(counted.get["stuck"])}, is_at_rest=not counted.get["all"])
+    found = waiting_deletions(still_open, replicas, lake.read(tables.CONTROLLER_TENURES), surveyed=surveyed)
+    waiting = found.toArrow()
+    stuck = stuck_now(waiting, now=now, threshold_ms=rules.stuck_after_ms)
+    for table, rows in ((tables.WAITING_DELETIONS, waiting), (tables.STUCK_NOW, stuck)):
+        lake.replace_table(table, frame_of_arrow(found.sparkSession, table.schema, rows))
+    return int(stuck.num_rows)

@@ -9,9 +9,11 @@ Nothing is new if all of this holds, while no other process writes to the lake:
     the kept surveys are those of the last run      some came, went or changed
     the rules are those in force                    other topics may be unused
     no day waits for its tables or its audit        a run died, or a stream wrote
-    nothing waits that may become stuck             `stuck_now` changes with every moment
     the day is that of the last run, and no survey  `stale_topic_candidates` looks back from today
     is of the future
+
+`stuck_now` changes with every moment. Where nothing is new, it is derived from `waiting_deletions`
+(`pipeline.jobs.renew_stuck`) and replaced by an atomic change, as a run with Spark replaces it.
 
 What this cannot decide, the run with Spark decides.
 """
@@ -23,6 +25,7 @@ import datetime
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from glob import glob
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -44,11 +47,19 @@ from lethe.pipeline.io.staging import WORK
 from lethe.pipeline.jobs.ingest import counts_of_known_files, days_of
 from lethe.pipeline.jobs.ingest_surveys import counts_of_known_surveys
 from lethe.pipeline.jobs.refresh_audit import unaudited_days, with_next_days
+from lethe.pipeline.jobs.renew_stuck import renew_stuck_now
 from lethe.pipeline.jobs.report import DayRange, IngestCounts, RunReport
 from lethe.pipeline.jobs.rules import RuleChanges, are_applied, unchanged_rules
 from lethe.pipeline.quality.rules import Severity
 from lethe.pipeline.report.lake_reader import LakeReader, LakeUnreadable
-from lethe.pipeline.tables import DELETION_SPANS, STALE_TOPIC_CANDIDATES, SURVEYS, VIOLATIONS
+from lethe.pipeline.tables import (
+    DELETION_SPANS,
+    STALE_TOPIC_CANDIDATES,
+    STUCK_NOW,
+    SURVEYS,
+    VIOLATIONS,
+    WAITING_DELETIONS,
+)
 from lethe.protocol.lake import IDENTITY
 from lethe.protocol.lake_rules import LakeRules
 
@@ -77,7 +88,8 @@ class Look(NamedTuple):
 
 
 def look(asked: RunInputs, now: datetime.datetime, *, batch_id: str) -> Look:
-    """Look at the inputs of a run. Changes nothing. Raises ValueError for rules that are refused."""
+    """Look at the inputs of a run. If nothing is new, bring `stuck_now` to this moment; else change nothing. Raises
+    ValueError for rules that are refused."""
     root, files = local_path(asked.lake), _local_journals(asked.journals)
     if root is None or files is None:
         return Look()
@@ -112,14 +124,16 @@ def _look(
     if asked.surveys and surveyed is not None:
         counts += counts_of_known_surveys(surveyed)
         days.update(map(datetime.date.fromisoformat, surveyed.days))
-    return Look(_report(root, name, counts, sorted(days), rules))
+    report = _report(root, name, counts, sorted(days), rules)
+    stuck = renew_stuck_now(lake, known, now=now, threshold_ms=rules.stuck_after_ms, name=name)
+    return Look(replace(report, rows={STUCK_NOW.name: stuck}))
 
 
 def _is_current(lake: LakeState[LocalFiles], root: str, known: KnownInputs, now: datetime.datetime) -> bool:
-    """Return whether no table waits for a change, and none would be another one now."""
+    """Return whether no table waits for a change, and none but `stuck_now` would be another one now."""
     if lake.files.list_directory(f"{lake.root}/{WORK}") or lake.pending_days() or unaudited_days(lake):
         return False
-    if not (known.is_at_rest and known.as_of):
+    if not (known.as_of and lake.has(WAITING_DELETIONS)):
         return False
     if not lake.days(SURVEYS):
         return True

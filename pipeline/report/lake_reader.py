@@ -121,6 +121,11 @@ class LakeReader:
         except (OSError, pa.ArrowException) as error:
             raise LakeUnreadable(f"{self.root}/{table.path} cannot be read: {error}") from error
 
+    def table(self, table: Table) -> pa.Table:
+        """Return all rows of a small table."""
+        schema = arrow_schema(table.schema)
+        return pa.concat_tables([schema.empty_table(), *self.batches(table, schema.names)])
+
     def _is_there(self, table: Table) -> bool:
         return bool(self._files.get_file_info(f"{self._path}/{table.path}").type == pafs.FileType.Directory)
 

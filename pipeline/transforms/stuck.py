@@ -20,7 +20,6 @@ the journal has an open deletion of it too.
 
 from __future__ import annotations
 
-import datetime
 from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -35,7 +34,6 @@ from lethe.pipeline.transforms.waits import ASKED, BROKER_TO_RETURN, LOG_DIRECTO
 from lethe.protocol.causes import HELD_BY, CauseKind
 from lethe.protocol.clocks import CLOCKS_DIFFER_MS
 from lethe.protocol.findings import Reason
-from lethe.protocol.lake_rules import LakeRules
 from lethe.protocol.zookeeper import paths
 
 _INSTANTS: Final = (
@@ -62,26 +60,14 @@ class Surveyed(NamedTuple):
     """LEFTOVERS"""
 
 
-def stuck_now(
-    spans: DataFrame,
-    replicas: DataFrame,
-    tenures: DataFrame,
-    *,
-    now: datetime.datetime,
-    threshold_ms: int | None = LakeRules().stuck_after_ms,
-    surveyed: Surveyed | None = None,
+def waiting_deletions(
+    spans: DataFrame, replicas: DataFrame, tenures: DataFrame, *, surveyed: Surveyed | None = None
 ) -> DataFrame:
-    """STUCK_NOW, from DELETION_SPANS and REPLICA_DELETIONS (open ones suffice), CONTROLLER_TENURES and, where there are
-    any, surveys.
-
-    `now` has a time zone. A topic is stuck if it has waited for `threshold_ms` by then, or if the time of its mark is
-    unknown. With None, return all that wait, or will by a later `now`.
-    """
-    moment = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
+    """WAITING_DELETIONS, from DELETION_SPANS and REPLICA_DELETIONS (open ones suffice), CONTROLLER_TENURES and, where
+    there are any, surveys."""
     rows = _stuck_by_journal(spans, replicas).transform(_with_pause, tenures)
     if surveyed is not None:
         rows = _with_survey(rows, surveyed)
-    waiting_ms = F.unix_millis(moment) - F.unix_millis("since")
     causes = F.array_sort(
         F.when(F.size("causes") > 0, F.array_distinct("causes")).otherwise(
             F.when(F.col("seen_in") == "survey", F.array(cause(CauseKind.MARKED))).otherwise(
@@ -91,23 +77,15 @@ def stuck_now(
     )
     brokers = F.array_compact(F.transform("causes", lambda each: each["broker"]))
     return to_schema(
-        rows.withColumn("waiting_ms", waiting_ms)
-        .where(F.lit(True) if threshold_ms is None else is_stuck(threshold_ms))
-        .withColumn("causes", causes)
-        .withColumns(
+        rows.withColumn("causes", causes).withColumns(
             {
                 "reasons": F.transform("causes", lambda each: each["sentence"]),
                 "brokers": F.array_sort(F.array_distinct(brokers)),
                 "remedy": fill_topic(F.element_at("causes", 1)["remedy"]),
             }
         ),
-        schemas.STUCK_NOW,
+        schemas.WAITING_DELETIONS,
     )
-
-
-def is_stuck(threshold_ms: int) -> Column:
-    """Return whether a row of STUCK_NOW has waited long enough."""
-    return F.col("waiting_ms").isNull() | (F.col("waiting_ms") >= threshold_ms)
 
 
 # --- the journal --------------------------------------------------------------------------------------------------

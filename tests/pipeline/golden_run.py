@@ -26,10 +26,9 @@ from lethe.pipeline.transforms.slo import deletion_slo
 from lethe.pipeline.transforms.slow_brokers import slow_brokers
 from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
-from lethe.pipeline.transforms.stuck import stuck_now
 from lethe.pipeline.transforms.tenures import controller_tenures
 from lethe.protocol.journal import JournalEntry, decode_lines
-from tests.pipeline.journals import Line, events, rows_of
+from tests.pipeline.journals import Line, events, rows_of, stuck_table
 
 JOURNALS: Final = Path(__file__).with_name("golden") / "journal"
 TABLES: Final = Path(__file__).with_name("golden") / "tables"
@@ -68,7 +67,9 @@ def tables(spark: SparkSession, lines: list[Line]) -> dict[str, list[dict[str, A
         "deletion_slo": deletion_slo(spans),
         "slow_brokers": slow_brokers(replicas),
         "daily_reclaim": daily_reclaim(bronze),
-        "stuck_now": stuck_now(spans_then, replicas_then, controller_tenures(bronze_then), now=now, threshold_ms=1_000),
+        "stuck_now": stuck_table(
+            spans_then, replicas_then, controller_tenures(bronze_then), now=now, threshold_ms=1_000
+        ),
     }
     return {name: sorted(rows_of(frame), key=lambda row: json.dumps(row)) for name, frame in frames.items()}
 

@@ -14,10 +14,13 @@ from pyspark.sql.types import StructType
 
 from lethe.controller.core.deletion_memory import DELETING
 from lethe.pipeline import schemas
-from lethe.pipeline.io.frames import frame_of
+from lethe.pipeline.io.frames import frame_of, frame_of_arrow
 from lethe.pipeline.jobs.records import judged
+from lethe.pipeline.transforms.stuck import Surveyed, waiting_deletions
+from lethe.pipeline.transforms.stuck_now import stuck_now
 from lethe.protocol.journal import partition_ranges, time_from_text
 from lethe.protocol.journal_trash import TRASHED
+from lethe.protocol.lake_rules import LakeRules
 
 START: Final = time_from_text("2026-01-02T10:00:00Z")
 """Times in these tests are milliseconds since then."""
@@ -140,3 +143,18 @@ def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
     return [
         json.loads(row[0]) for row in frame.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"})).collect()
     ]
+
+
+def stuck_table(
+    spans: DataFrame,
+    replicas: DataFrame,
+    tenures: DataFrame,
+    *,
+    now: datetime.datetime,
+    threshold_ms: int = LakeRules().stuck_after_ms,
+    surveyed: Surveyed | None = None,
+) -> DataFrame:
+    """STUCK_NOW, by way of WAITING_DELETIONS."""
+    waiting = waiting_deletions(spans, replicas, tenures, surveyed=surveyed)
+    rows = stuck_now(waiting.toArrow(), now=now, threshold_ms=threshold_ms)
+    return frame_of_arrow(spans.sparkSession, schemas.STUCK_NOW, rows)

@@ -19,13 +19,12 @@ from lethe.pipeline.transforms.slo import deletion_slo
 from lethe.pipeline.transforms.slow_brokers import slow_brokers
 from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
-from lethe.pipeline.transforms.stuck import stuck_now
 from lethe.pipeline.transforms.tenures import controller_tenures
 from lethe.pipeline.transforms.trash import trash_stays
 from lethe.protocol.causes import CauseKind, sentence
 from tests.pipeline import reference, reference_debts, reference_gold, reference_stuck
 from tests.pipeline.histories import History
-from tests.pipeline.journals import Line, events, rows_of
+from tests.pipeline.journals import Line, events, rows_of, stuck_table
 from tests.pipeline.reference import Row
 
 EXAMPLES: Final = 80
@@ -110,7 +109,7 @@ def test_slow_brokers(made: Made) -> None:
 
 def test_stuck(made: Made) -> None:
     now = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
-    rows = rows_of(stuck_now(made.spans, made.replicas, controller_tenures(made.bronze), now=now))
+    rows = rows_of(stuck_table(made.spans, made.replicas, controller_tenures(made.bronze), now=now))
     found = {
         (row["topic"], row["topic_id"], row["span"]): {why for why in row["reasons"] if why.startswith(BY_BROKER)}
         for row in rows

@@ -16,7 +16,7 @@ from lethe.pipeline.transforms.newest_survey import newest_surveys
 from lethe.pipeline.transforms.replicas import replica_deletions
 from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
-from lethe.pipeline.transforms.stuck import Surveyed, stuck_now
+from lethe.pipeline.transforms.stuck import Surveyed
 from lethe.pipeline.transforms.stuck_causes import cause, fill_topic
 from lethe.pipeline.transforms.tenures import controller_tenures
 from lethe.protocol.causes import CauseKind, remedy
@@ -24,7 +24,7 @@ from lethe.protocol.clocks import CLOCKS_DIFFER_MS
 from lethe.protocol.findings import Reason
 from lethe.protocol.journal import time_to_text
 from lethe.protocol.shell_words import operand, option
-from tests.pipeline.journals import START, Journal, events, rows_of
+from tests.pipeline.journals import START, Journal, events, rows_of, stuck_table
 
 pytestmark = pytest.mark.timeout(600)
 Row = dict[str, Any]
@@ -188,7 +188,7 @@ class _Stuck:
     """The table by topic."""
 
     def __init__(self, silver: _Silver, surveyed: Surveyed | None) -> None:
-        table = stuck_now(silver.spans, silver.replicas, silver.tenures, now=NOW, surveyed=surveyed)
+        table = stuck_table(silver.spans, silver.replicas, silver.tenures, now=NOW, surveyed=surveyed)
         self.columns = table.columns
         rows = rows_of(table)
         self.rows = {row["topic"]: row for row in rows}

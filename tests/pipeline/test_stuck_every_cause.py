@@ -11,12 +11,11 @@ from pyspark.sql import SparkSession
 from lethe.pipeline.transforms.replicas import replica_deletions
 from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
-from lethe.pipeline.transforms.stuck import stuck_now
 from lethe.pipeline.transforms.tenures import controller_tenures
 from lethe.protocol.cause_groups import FROM_CONTROLLER, NOT_WAITED_FOR
 from lethe.protocol.causes import CauseKind, sentence
 from lethe.protocol.zookeeper import paths
-from tests.pipeline.journals import START, Journal, events, rows_of
+from tests.pipeline.journals import START, Journal, events, rows_of, stuck_table
 
 NOW: Final = datetime.datetime.fromtimestamp((START + 3_600_000) / 1000, datetime.UTC)
 Write = Callable[[Journal, str, int], None]
@@ -104,6 +103,6 @@ def test_every_cause_is_told(spark: SparkSession) -> None:
     heads = span_heads(bronze)
     replicas = replica_deletions(bronze, heads)
     tenures = controller_tenures(bronze)
-    rows = rows_of(stuck_now(deletion_spans(bronze, heads, replicas), replicas, tenures, now=NOW))
+    rows = rows_of(stuck_table(deletion_spans(bronze, heads, replicas), replicas, tenures, now=NOW))
     assert {row["topic"]: row["reasons"] for row in rows} == wanted
     assert all(row["remedy"] for row in rows)

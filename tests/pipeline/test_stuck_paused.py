@@ -11,10 +11,9 @@ from pyspark.sql import SparkSession
 from lethe.pipeline.transforms.replicas import replica_deletions
 from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
-from lethe.pipeline.transforms.stuck import stuck_now
 from lethe.pipeline.transforms.tenures import controller_tenures
 from lethe.protocol.causes import CauseKind, remedy, sentence
-from tests.pipeline.journals import START, Journal, events, rows_of
+from tests.pipeline.journals import START, Journal, events, rows_of, stuck_table
 
 pytestmark = pytest.mark.timeout(600)
 NOW: Final = datetime.datetime.fromtimestamp((START + 3_600_000) / 1000, datetime.UTC)
@@ -47,7 +46,7 @@ def test_a_pause_holds_what_was_queued_before_it(spark: SparkSession) -> None:
 
     def stuck() -> dict[str, tuple[Any, ...]]:
         tenures = controller_tenures(events(spark, reversed(journal.lines)))
-        rows = rows_of(stuck_now(spans, replicas, tenures, now=NOW))
+        rows = rows_of(stuck_table(spans, replicas, tenures, now=NOW))
         return {row["topic"]: (*row["reasons"], row["remedy"]) for row in rows}
 
     # The second finds the pause while it loads; the clock of the first is ahead.

@@ -13,10 +13,9 @@ from lethe.pipeline.transforms.replicas import replica_deletions
 from lethe.pipeline.transforms.slo import deletion_slo
 from lethe.pipeline.transforms.span_heads import span_heads
 from lethe.pipeline.transforms.spans import deletion_spans
-from lethe.pipeline.transforms.stuck import stuck_now
 from lethe.pipeline.transforms.tenures import controller_tenures
 from lethe.protocol.journal import time_to_text
-from tests.pipeline.journals import START, Journal, events, rows_of
+from tests.pipeline.journals import START, Journal, events, rows_of, stuck_table
 
 Row = dict[str, Any]
 WHOLE: Final = ("queued", "started", "tombstoned", "acknowledged", "removed", "done")
@@ -157,7 +156,7 @@ def tables(spark: SparkSession) -> Tables:
     heads = span_heads(bronze).cache()
     replicas = replica_deletions(bronze, heads).cache()
     spans = deletion_spans(bronze, heads, replicas).cache()
-    stuck = stuck_now(spans, replicas, controller_tenures(bronze), now=NOW)
+    stuck = stuck_table(spans, replicas, controller_tenures(bronze), now=NOW)
     made = Tables(rows_of(spans), rows_of(replicas), rows_of(deletion_slo(spans)), rows_of(stuck))
     for frame in (bronze, heads, replicas, spans):
         frame.unpersist()

@@ -24,10 +24,19 @@ from lethe.pipeline.io.known_inputs import (
 from lethe.pipeline.io.lake_state import LakeState
 from lethe.pipeline.io.local_files import LocalFiles, file_identity
 from lethe.pipeline.io.lock import acquire_local
+from lethe.pipeline.io.staging import WORK
 from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.jobs.rules import RuleChanges
 from lethe.pipeline.jobs.unchanged import Look, RunInputs, look
-from lethe.pipeline.tables import CONTROLLER_EVENTS, DELETION_SPANS, SURVEYS, VIOLATIONS
+from lethe.pipeline.report.lake_reader import LakeReader
+from lethe.pipeline.tables import (
+    CONTROLLER_EVENTS,
+    DELETION_SPANS,
+    STUCK_NOW,
+    SURVEYS,
+    VIOLATIONS,
+    WAITING_DELETIONS,
+)
 from lethe.protocol.lake import IDENTITY, encode_identity
 from lethe.protocol.lake_rules import PLACE, LakeRules, encode_rules, file_of
 from tests.fakes.lakes import write
@@ -36,22 +45,7 @@ DAY: Final = datetime.date(2026, 1, 5)
 NEXT: Final = datetime.date(2026, 1, 6)
 NOW: Final = datetime.datetime(2026, 1, 9, 12, tzinfo=datetime.UTC)
 HOUR: Final = datetime.timedelta(hours=1)
-
-
-class Disk(LocalFiles):
-    """A local disk that can be written to."""
-
-    def make_directory(self, path: str) -> None:
-        Path(path.removeprefix("file:")).mkdir(parents=True, exist_ok=True)
-
-    def rename(self, source: str, target: str) -> None:
-        os.rename(source.removeprefix("file:"), target.removeprefix("file:"))
-
-    def remove(self, path: str) -> None:
-        Path(path.removeprefix("file:")).unlink(missing_ok=True)
-
-    def write_text(self, path: str, text: str) -> None:
-        Path(path.removeprefix("file:")).write_text(text)
+MINUTE: Final = datetime.timedelta(minutes=1)
 
 
 class World:
@@ -72,6 +66,8 @@ class World:
         write(self.lake, SURVEYS, [{"survey_id": "s1", "taken_at": NOW - 24 * HOUR, "day": DAY}])
         found = (("warning", DAY), ("error", NEXT))
         write(self.lake, VIOLATIONS, [{"rule": "no-gap", "severity": name, "day": day} for name, day in found])
+        for table in (WAITING_DELETIONS, STUCK_NOW):
+            write(self.lake, table, [])
         self.write_later(VIOLATIONS.path, 10)
         self.note()
 
@@ -81,13 +77,29 @@ class World:
             at = day.stat().st_mtime + seconds
             os.utime(day, (at, at))
 
-    def note(self, *, is_at_rest: bool = True, as_of: datetime.datetime = NOW) -> None:
+    def note(self, *, as_of: datetime.datetime = NOW) -> None:
         journals = [path for path in self.journal.iterdir() if path.name != "notes.txt"]
         files = {f"file:{path}": KnownFile(file_identity(str(path)) or "", {str(DAY): 3}, 1) for path in journals}
         (self.lake / "silver" / "quarantine").mkdir(exist_ok=True)
         places = [str(self.surveys)]
         surveys = {survey_key(places): KnownSurveys(surveys_identity(places) or "", 1, 1, (str(DAY),))}
-        write_known(Disk(str(self.lake)), KnownInputs(files, surveys, as_of.isoformat(), is_at_rest))
+        write_known(LocalFiles(str(self.lake)), KnownInputs(files, surveys, as_of.isoformat()))
+
+    def wait(self, topic: str, since: datetime.datetime) -> None:
+        """Let a deletion wait since then."""
+        write(self.lake, WAITING_DELETIONS, [{"topic": topic, "span": 1, "since": since, "reasons": ["a broker"]}])
+
+    def stuck(self) -> dict[str, int]:
+        """Milliseconds by topic."""
+        rows = LakeReader(str(self.lake)).table(STUCK_NOW).to_pylist()
+        return {row["topic"]: row["waiting_ms"] for row in rows}
+
+    def stuck_files(self) -> list[str]:
+        return sorted(file.name for file in (self.lake / STUCK_NOW.path).iterdir())
+
+    def as_of(self) -> str:
+        known = read_known(LakeState(LocalFiles(str(self.lake))))
+        return "" if known is None else known.as_of
 
     def look(
         self,
@@ -113,9 +125,33 @@ def test_what_a_run_would_say_is_said_without_one(world: World) -> None:
     assert report is not None
     assert report.taken[0] == ("controller_events", 8, 0, 6, 0, 2)
     assert report.taken[1] == ("surveys", 1, 0, 1, 0, 0)
-    assert (report.days, report.made, report.rows) == ((DAY,), (), {})
+    assert (report.days, report.made, report.rows) == ((DAY,), (), {"stuck_now": 0})
     assert (report.errors, report.warnings) == (1, 1), "of the next day too"
     assert not (world.lake / "_lock").read_text(), "and the lock is given back"
+
+
+def test_what_waits_becomes_stuck_from_one_look_to_the_next(world: World) -> None:
+    world.wait("orders", NOW)
+    before = world.stuck_files()
+    report = world.look(NOW + 4 * MINUTE).report
+    assert report is not None
+    assert (report.rows, world.stuck(), world.stuck_files()) == ({"stuck_now": 0}, {}, before), "nothing is written"
+    assert world.as_of() == NOW.isoformat()
+    for minutes in (5, 7):
+        report = world.look(NOW + minutes * MINUTE).report
+        assert report is not None
+        assert (report.rows, world.stuck()) == ({"stuck_now": 1}, {"orders": minutes * 60_000})
+        assert world.as_of() == (NOW + minutes * MINUTE).isoformat()
+        assert len(world.stuck_files()) == 1
+    assert not list((world.lake / WORK).iterdir())
+
+
+def test_the_same_moment_twice_writes_once(world: World) -> None:
+    world.wait("orders", NOW)
+    world.look()
+    status = (world.lake / STUCK_NOW.path).stat()
+    assert world.look().report is not None
+    assert (world.lake / STUCK_NOW.path).stat().st_ino == status.st_ino
 
 
 def test_lines_of_other_days_are_not_counted(world: World) -> None:
@@ -190,8 +226,8 @@ def take_the_note_of_another_program(world: World) -> None:
     note.write_text(note.read_text().replace(known_inputs.program(), "0" * 32))
 
 
-def let_a_deletion_wait(world: World) -> None:
-    world.note(is_at_rest=False)
+def drop_what_waits(world: World) -> None:
+    shutil.rmtree(world.lake / WAITING_DELETIONS.path)
 
 
 def make_the_tables_a_day_earlier(world: World) -> None:
@@ -219,7 +255,7 @@ def take_a_survey_of_the_future(world: World) -> None:
         write_as_a_stream_does,
         damage_the_note,
         take_the_note_of_another_program,
-        let_a_deletion_wait,
+        drop_what_waits,
         make_the_tables_a_day_earlier,
         take_a_survey_of_the_future,
     ],
@@ -240,8 +276,10 @@ def test_other_options_are_left_to_spark(world: World) -> None:
 
 
 def test_while_another_process_writes_nothing_is_known(world: World) -> None:
+    world.wait("orders", NOW)
     with acquire_local(world.lake, "another"):
         assert world.look() == Look()
+    assert world.stuck() == {}
 
 
 def test_how_much_is_to_be_read_is_known_before_spark_starts(world: World, tmp_path: Path) -> None:
@@ -256,10 +294,10 @@ def test_how_much_is_to_be_read_is_known_before_spark_starts(world: World, tmp_p
 
 
 def test_a_stream_makes_the_note_forget(world: World) -> None:
-    lake = LakeState(Disk(str(world.lake)))
+    lake = LakeState(LocalFiles(str(world.lake)))
     known_inputs.forget(lake, files=False)
     known = read_known(lake)
     assert known is not None
-    assert (len(known.files), known.is_at_rest, known.as_of) == (2, False, "")
+    assert (len(known.files), known.as_of) == (2, "")
     known_inputs.forget(lake, files=True)
     assert read_known(lake) == KnownInputs()

@@ -1,0 +1,41 @@
+"""`stuck_now` of this moment, made without Spark from `waiting_deletions`, which time does not change."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from typing import Final
+
+import pyarrow.parquet as pq
+
+from lethe.pipeline.io.known_inputs import NAME, KnownInputs, encode_known
+from lethe.pipeline.io.lake_state import LakeState
+from lethe.pipeline.io.local_files import LocalFiles, local_path
+from lethe.pipeline.io.staging import Move, Staging
+from lethe.pipeline.report.lake_reader import LakeReader
+from lethe.pipeline.tables import STUCK_NOW, WAITING_DELETIONS
+from lethe.pipeline.transforms.stuck_now import stuck_now
+
+_SPARK_SCHEMA: Final = "org.apache.spark.sql.parquet.row.metadata"
+"""Where Spark stores the schema in a Parquet file, with the comments of the columns."""
+
+
+def renew_stuck_now(
+    lake: LakeState[LocalFiles], known: KnownInputs, *, now: datetime.datetime, threshold_ms: int, name: str
+) -> int:
+    """Make `stuck_now` that of `now` if it differs, and note the moment, in one change. Return the number of its rows.
+
+    Inside the lake's lock, where no change is unfinished. `name` is unique among all runs. Raises LakeUnreadable and
+    OSError; the next writer then completes or discards the change.
+    """
+    reader = LakeReader(str(lake.files.local_root))
+    stuck = stuck_now(reader.table(WAITING_DELETIONS), now=now, threshold_ms=threshold_ms)
+    if not lake.has(STUCK_NOW) or not stuck.equals(reader.table(STUCK_NOW)):
+        staging = Staging(lake.files, f"{name}-look")
+        place = f"{staging.new}/{STUCK_NOW.name}"
+        lake.files.make_directory(place)
+        described = stuck.replace_schema_metadata({_SPARK_SCHEMA: STUCK_NOW.schema.json()})
+        pq.write_table(described, f"{local_path(place)}/part-00000-{name}.zstd.parquet", compression="zstd")
+        lake.files.write_text(f"{staging.new}/{NAME}", encode_known(replace(known, as_of=now.isoformat())))
+        staging.commit([Move(STUCK_NOW.name, STUCK_NOW.path), Move(NAME, NAME)])
+    return int(stuck.num_rows)
