@@ -26,6 +26,7 @@ from tests.pipeline.test_batch import FIRST, SECOND, event, keep_survey, phase, 
 COMPARED: Final = (
     *(tables.CONTROLLER_EVENTS, tables.QUARANTINE, tables.DELETION_SPANS, tables.REPLICA_DELETIONS),
     *(tables.DELETION_SLO, tables.SLOW_BROKERS, tables.DAILY_RECLAIM, tables.STUCK_NOW, tables.CONTROLLER_TENURES),
+    tables.WAITING_DELETIONS,
 )
 
 
