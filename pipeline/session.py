@@ -80,16 +80,38 @@ TASKS_PER_CORE: Final = 4
 """Of a scan of large files: their sizes differ, and so do the cores."""
 SMALL_BYTES: Final = 64 * 1024 * 1024
 """Text up to this size is read by a local session for small inputs."""
+MEDIUM_BYTES: Final = 256 * 1024 * 1024
+"""Text up to this size is read by a local session for medium ones."""
+_COMPILED_FAST: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""Java's second compiler makes faster code, and needs more time for it than code saves that runs a second. The cache is
+as large as with both compilers: a small one fills, and is then emptied and filled again."""
 _SMALL: Final[Mapping[str, str]] = {
     # Nearly all time would go into generating and compiling code that runs once.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    "spark.driver.extraJavaOptions": f"{_COMPILED_FAST} -XX:+UseSerialGC -Xmn400m",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.debug.maxToStringFields": "1",
+    # A task costs more than the rows that another core would take from it.
+    TASKS_OF_A_SCAN: "1",
 }
 """For small inputs, where each query costs more than its rows."""
+_MEDIUM: Final[Mapping[str, str]] = {
+    "spark.driver.extraJavaOptions": f"{_COMPILED_FAST} -XX:+UseParallelGC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.enabled": "false",
+    TASKS_OF_A_SCAN: "4",
+}
+"""For inputs whose rows pay for generated code, but not for compiling it twice."""
+_LARGE: Final[Mapping[str, str]] = {
+    # Ten times the usual calls: what runs for a few seconds alone is not compiled a second time.
+    "spark.driver.extraJavaOptions": (
+        "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+        "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+    )
+}
+"""For large inputs, and those of unknown size."""
 
 
 _CAUSE: Final = re.compile(r"^(?:Exception in thread \"[^\"]*\" |Caused by: )(?:[\w.$]+: )?(.+)$")
@@ -131,7 +153,7 @@ def build_session(
     process; without `master`, one in the JVM that `spark-submit` has started, on its master.
 
     `conf` are Spark's own settings. `log`, which only a JVM of ours has, is appended to. `input_bytes`: about how much
-    text will be read, if known: a local session for little is another one. Raises FixedSetting and SessionUnavailable,
+    text will be read, if known: a local session is made for its size. Raises FixedSetting and SessionUnavailable,
     the latter also if another session is alive.
     """
     if SparkSession.getActiveSession() is not None:
@@ -215,11 +237,14 @@ def settings_of(master: str, conf: Mapping[str, str], input_bytes: int | None = 
     for name, value in FIXED.items():
         if conf.get(name, value) != value:
             raise FixedSetting(f"{name} is {value} here, because results depend on it; leave it out")
-    of_master: Mapping[str, str] = _CLUSTER
-    if master.startswith(LOCAL):
-        is_small = input_bytes is not None and input_bytes <= SMALL_BYTES
-        of_master = {**_LOCAL, **_SMALL} if is_small else _LOCAL
+    of_master = {**_LOCAL, **_of_size(input_bytes)} if master.startswith(LOCAL) else _CLUSTER
     return {**DEFAULTS, **of_master, **conf, **FIXED}
+
+
+def _of_size(input_bytes: int | None) -> Mapping[str, str]:
+    if input_bytes is None or input_bytes > MEDIUM_BYTES:
+        return _LARGE
+    return _SMALL if input_bytes <= SMALL_BYTES else _MEDIUM
 
 
 @contextlib.contextmanager

@@ -26,6 +26,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from glob import escape as glob_escape
 from glob import glob
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -53,7 +54,7 @@ from lethe.pipeline.jobs.rules import RuleChanges, are_applied, unchanged_rules
 from lethe.pipeline.quality.rules import Severity
 from lethe.pipeline.report.lake_reader import LakeReader, LakeUnreadable
 from lethe.pipeline.tables import (
-    DELETION_SPANS,
+    CONTROLLER_EVENTS,
     STALE_TOPIC_CANDIDATES,
     STUCK_NOW,
     SURVEYS,
@@ -65,7 +66,7 @@ from lethe.protocol.lake_rules import LakeRules
 
 _UNCLEAR: Final = frozenset("[]{}\\^")
 """In patterns, Hadoop takes these otherwise than Python."""
-_COMPRESSION: Final = {COMPRESSED_ENDING: 10, ".parquet": 8}
+_COMPRESSION: Final = {COMPRESSED_ENDING: 10, ".parquet": 20}
 """About how much more text there is than a file of this kind has bytes."""
 
 
@@ -114,9 +115,9 @@ def _look(
     if len(found) < len(files) or bool(asked.surveys) > bool(has_surveys) or rules is None:
         unread = [path for path in files if path not in found]
         places = [] if has_surveys else [local_path(place) or "" for place in asked.surveys]
-        return Look(None, _text_bytes([*unread, *_files_below(root, *places)]))
+        return Look(None, _text_bytes([*unread, *_files_below(*places)]) + _largest_day_bytes(root))
     if not _is_current(lake, root, known, now):
-        return Look(None, _text_bytes(_files_below(f"{root}/{DELETION_SPANS.layer}")))
+        return Look(None, _largest_day_bytes(root))
     counts: list[IngestCounts] = []
     days = set(days_of(found.values(), asked.days))
     if asked.journals:
@@ -203,6 +204,13 @@ def _files_below(*places: str) -> list[str]:
     return [
         os.path.join(directory, name) for match in matches for directory, _, names in os.walk(match) for name in names
     ]
+
+
+def _largest_day_bytes(root: str) -> int:
+    """Return about how many bytes of text the lake has of its largest day. Which days the unread lines are about, and
+    how many, is not known before they are read."""
+    days = glob(f"{glob_escape(root)}/{CONTROLLER_EVENTS.path}/*")
+    return max((_text_bytes(_files_below(glob_escape(day))) for day in days), default=0)
 
 
 def _text_bytes(paths: Iterable[str]) -> int:

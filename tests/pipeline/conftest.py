@@ -20,7 +20,7 @@ SETTINGS: Final = {
     "spark.default.parallelism": PARTITIONS,
     "spark.sql.adaptive.enabled": "false",
     "spark.driver.memory": "1500m",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
     "spark.sql.debug.maxToStringFields": "1",
     # Of queries over a few rows nearly all time goes into compiling what runs once.
     "spark.sql.codegen.wholeStage": "false",

@@ -82,7 +82,7 @@ def test_versions_of_vendors_are_those_of_spark() -> None:
 
 def test_what_is_for_one_process_is_not_for_a_cluster() -> None:
     local, cluster = (session.settings_of(master, {}, None) for master in ("local[2]", "spark://host:7077"))
-    assert {name for name in local if name not in cluster} == set(session._LOCAL)
+    assert {name for name in local if name not in cluster} == {*session._LOCAL, *session._LARGE}
     assert {name for name in cluster if name not in local} == set(session._CLUSTER)
 
 
@@ -92,3 +92,11 @@ def test_a_local_session_for_little_generates_no_code() -> None:
     assert session.settings_of("local[2]", {code: "FALLBACK"}, 0)[code] == "FALLBACK", "what is given wins"
     for master, size in (("local[2]", session.SMALL_BYTES + 1), ("local[2]", None), ("spark://host:7077", 0)):
         assert code not in session.settings_of(master, {}, size)
+
+
+def test_java_compiles_twice_only_what_a_local_session_reads_much_with() -> None:
+    def stops_early(size: int | None) -> bool:
+        return "TieredStopAtLevel=1" in session.settings_of("local[2]", {}, size)["spark.driver.extraJavaOptions"]
+
+    sizes = (0, session.SMALL_BYTES, session.MEDIUM_BYTES, session.MEDIUM_BYTES + 1, None)
+    assert [stops_early(size) for size in sizes] == [True, True, True, False, False]

@@ -285,8 +285,12 @@ def test_while_another_process_writes_nothing_is_known(world: World) -> None:
 def test_how_much_is_to_be_read_is_known_before_spark_starts(world: World, tmp_path: Path) -> None:
     grow(world)
     size = world.look().unread_bytes
-    assert size is not None
-    assert 12 < size < 1_000_000
+    assert size == (world.journal / "one.jsonl").stat().st_size
+    for day, count in ((DAY, 1_000), (NEXT, 10_000)):
+        directory = world.lake / CONTROLLER_EVENTS.path / f"day={day}"
+        directory.mkdir(exist_ok=True)
+        (directory / "rows.parquet").write_bytes(b"x" * count)
+    assert world.look().unread_bytes == size + 200_000, "with the largest day, which may be read again"
     (world.journal / "three.jsonl").write_bytes(b"x" * 2_000_000)
     assert (world.look().unread_bytes or 0) > 2_000_000
     shutil.rmtree(world.lake)
