@@ -102,7 +102,6 @@ def run_on_cluster(work: Path, found: Input, planted: Planted, tell: Tell) -> di
         conf = {
             "spark.driver.host": "127.0.0.1",
             "spark.executor.memory": "1500m",
-            "spark.executorEnv.PYTHONPATH": str(ROOT),
         }
         there = run_job(
             work, found, planted, tell, master=spark.master, also_watched=spark.pids, digest=True, conf=conf, heap="1g"

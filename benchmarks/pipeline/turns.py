@@ -136,7 +136,9 @@ class Turns:
         return [*run, *settings, "--lake", str(lake), *journals]
 
     def _run(self, who: str, run: str, command: Sequence[str], tree: Path, expected: int = 0) -> Spent:
-        environment = {**os.environ, "PYTHONPATH": str(tree), "SPARK_LOCAL_IP": "127.0.0.1"}
+        # An earlier commit does not know the archive of classes that this user may have.
+        settings = {"SPARK_LOCAL_IP": "127.0.0.1", "XDG_CACHE_HOME": str(self._work / "cache")}
+        environment = {**os.environ, "PYTHONPATH": str(tree), **settings}
         spent = spend(command, cwd=tree, environment=environment, output=self._output)
         if spent.exit_code != expected:
             end = self._output.read_text(errors="replace")[-3000:]

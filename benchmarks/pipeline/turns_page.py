@@ -30,7 +30,7 @@ def page(found: dict[str, Any]) -> str:
             *_HEAD,
             *(row for size in sizes for row in _rows(size, found["earlier"])),
             "",
-            *(_verdict(size) for size in sizes),
+            *(line for size in sizes for line in (*_ratios(size), _verdict(size))),
             "",
             _METHOD,
             "",
@@ -50,12 +50,28 @@ def _rows(size: dict[str, Any], earlier: str) -> list[str]:
 
 
 def _row(lines: int, run: str, who: str, rounds: list[dict[str, Any]]) -> str:
-    processor, elapsed, memory = (
-        statistics.median(one[name] for one in rounds) for name in ("processor_s", "seconds", "peak_bytes")
-    )
+    processor, elapsed, memory = (_median(rounds, name) for name in ("processor_s", "seconds", "peak_bytes"))
     return (
         f"| {lines:,} | {run} | {who} | {processor:.1f} s | {processor / lines * 1e6:,.1f} µs | {elapsed:.1f} s | "
         f"{memory / 1e9:.1f} GB |"
+    )
+
+
+def _median(rounds: list[dict[str, Any]], name: str) -> float:
+    return float(statistics.median(one[name] for one in rounds))
+
+
+def _ratios(size: dict[str, Any]) -> list[str]:
+    """Return how many times the earlier commit's processor time is that of the present one, by run; with one of them
+    alone there is nothing to say."""
+    before, now = (size["spent"].get(who, {}) for who in ("before", "now"))
+    ratios = [
+        f"{run} {_median(before[run], 'processor_s') / _median(now[run], 'processor_s'):,.1f}"
+        for run in before
+        if run in now
+    ]
+    return [f"* {size['lines']:,} lines: times as much processor time before as now: {', '.join(ratios)}."] * bool(
+        ratios
     )
 
 

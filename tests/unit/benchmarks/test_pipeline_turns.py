@@ -71,6 +71,15 @@ def test_the_section_has_medians_and_says_whether_the_spans_are_the_same() -> No
     assert "* 5,000,000 lines: DuckDB has other spans than now: 1 and 2 rows." in other
 
 
+def test_the_section_says_how_many_times_cheaper_it_has_become() -> None:
+    alone = size(5_000_000)
+    assert "before as now" not in page(document([alone], "", MEASURED))
+    alone.add("before", RUNS[0], Spent(1, 340.0, 170.0, 2_000_000_000))
+    section = page(document([alone], "a9b9ae72", MEASURED))
+    assert "| 5,000,000 | a new lake | before (a9b9ae72) | 340.0 s |" in section
+    assert "* 5,000,000 lines: times as much processor time before as now: a new lake 4.0." in section
+
+
 def test_a_run_replaces_the_sizes_that_it_measured() -> None:
     before = document([size(4_000), size(5_000_000)], "old", MEASURED)
     merged = merge(before, document([size(5_000_000), size(49_000_000)], "new", MEASURED))
