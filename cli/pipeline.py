@@ -48,6 +48,7 @@ app = typer.Typer(
     cls=group(
         {
             "run": "pipeline:run_command",
+            "prepare": "pipeline_prepare:prepare_command",
             "show": "pipeline:show_command",
             "tables": "pipeline:tables_command",
             "stream": "pipeline_stream:stream_command",
@@ -221,7 +222,7 @@ def run(
     if seen.report is not None:
         return answer(seen.report, lake, time.monotonic() - began)
     need_java()
-    with spark_log() as log, _stages(quiet=quiet) as stage:
+    with spark_log() as log, stages(quiet=quiet) as stage:
         stage("starting Spark")
         spark = session.build_session(master, conf, log=log, input_bytes=seen.unread_bytes)
         try:
@@ -343,7 +344,7 @@ def list_tables(lake: str | None) -> Answer:
 
 
 @contextmanager
-def _stages(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+def stages(*, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Show the stage of a run: as one moving line on a terminal, else as lines; nothing with `quiet`."""
     began = time.monotonic()
     if quiet:

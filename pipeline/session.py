@@ -25,6 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from lethe.pipeline.class_archive import MAKES_ARCHIVE, archive_directory, option_for
 from lethe.pipeline.jvm_names import cache_jvm_names
 
 LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
@@ -68,6 +69,7 @@ _LOCAL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "16",
 }
 """For a driver and executors in one local process, which need no connections from outside."""
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 LOCAL: Final = "local"
 """How the masters begin whose executors are threads of the driver."""
 _CLUSTER: Final[Mapping[str, str]] = {
@@ -87,7 +89,7 @@ _COMPILED_FAST: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 as large as with both compilers: a small one fills, and is then emptied and filled again."""
 _SMALL: Final[Mapping[str, str]] = {
     # Nearly all time would go into generating and compiling code that runs once.
-    "spark.driver.extraJavaOptions": f"{_COMPILED_FAST} -XX:+UseSerialGC -Xmn400m",
+    JAVA_OPTIONS: f"{_COMPILED_FAST} -XX:+UseSerialGC -Xmn400m",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
@@ -98,7 +100,7 @@ _SMALL: Final[Mapping[str, str]] = {
 }
 """For small inputs, where each query costs more than its rows."""
 _MEDIUM: Final[Mapping[str, str]] = {
-    "spark.driver.extraJavaOptions": f"{_COMPILED_FAST} -XX:+UseParallelGC",
+    JAVA_OPTIONS: f"{_COMPILED_FAST} -XX:+UseParallelGC",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.enabled": "false",
     TASKS_OF_A_SCAN: "4",
@@ -106,7 +108,7 @@ _MEDIUM: Final[Mapping[str, str]] = {
 """For inputs whose rows pay for generated code, but not for compiling it twice."""
 _LARGE: Final[Mapping[str, str]] = {
     # Ten times the usual calls: what runs for a few seconds alone is not compiled a second time.
-    "spark.driver.extraJavaOptions": (
+    JAVA_OPTIONS: (
         "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
     )
@@ -163,8 +165,10 @@ def build_session(
     settings = settings_of(master, conf, input_bytes)
     sparks = SparkConf(loadDefaults=False).setMaster(master).setAppName(APP_NAME).setAll(list(settings.items()))
     options = f"-Dlethe.spark.log={log} -Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"
-    more = settings.get("spark.driver.extraJavaOptions", "")
-    sparks.set("spark.driver.extraJavaOptions", f"{options} {more}".rstrip())
+    more = settings.get(JAVA_OPTIONS, "")
+    if MAKES_ARCHIVE not in more and (shared := option_for(SPARK_VERSION, archive_directory())) is not None:
+        options = f"{options} {shared}"
+    sparks.set(JAVA_OPTIONS, f"{options} {more}".rstrip())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log.parent.mkdir(parents=True, exist_ok=True)
     before = log.stat().st_size if log.exists() else 0

@@ -1,0 +1,70 @@
+"""An archive of Spark's classes, from which Java starts Spark with less work: `lethe pipeline prepare` makes it once.
+
+Whenever it starts, Spark has Java read, check and link some ten thousand classes. Java can keep them in a file as it
+has them in memory, and map that (class data sharing). Java itself checks that the file is of the same Java and the same
+jars, and otherwise starts without it. Two things it does not check:
+
+* It crashes on a file that has been cut off. The name has the size, so that such a file is recognised.
+* Whoever writes the file decides what Spark runs. One that another user may have written is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+_WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+_SEPARATES_OPTIONS: Final = frozenset(" \t\n\"'")
+MAKES_ARCHIVE: Final = "-XX:ArchiveClassesAtExit="
+_USES_ARCHIVE: Final = "-XX:SharedArchiveFile="
+
+
+def archive_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where this user's archives are."""
+    cache = environment.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "lethe"
+
+
+def option_for(spark_version: str, directory: Path) -> str | None:
+    """Return Java's option to use the archive of this Spark; None if none is there, whole and this user's alone."""
+    if _SEPARATES_OPTIONS.intersection(str(directory)):
+        return None
+    try:
+        usable = [archive for archive in _archives(spark_version, directory) if _is_usable(archive)]
+        return f"{_USES_ARCHIVE}{usable[0]}" if usable and _is_ours_alone(directory.stat()) else None
+    except OSError:
+        return None
+
+
+def keep(made: Path, spark_version: str, directory: Path) -> Path:
+    """Move an archive there, in place of earlier ones of this Spark. Return its path. Raises OSError."""
+    made.chmod(0o600)
+    with made.open("rb") as file:
+        os.fsync(file.fileno())
+    archive = directory / f"{_prefix(spark_version)}{made.stat().st_size}.jsa"
+    made.replace(archive)
+    for other in _archives(spark_version, directory):
+        if other != archive:
+            other.unlink(missing_ok=True)
+    return archive
+
+
+def _prefix(spark_version: str) -> str:
+    return f"spark-{spark_version}-classes-"
+
+
+def _archives(spark_version: str, directory: Path) -> list[Path]:
+    return sorted(directory.glob(f"{_prefix(spark_version)}*.jsa"))
+
+
+def _is_usable(archive: Path) -> bool:
+    status = archive.stat()
+    is_whole = stat.S_ISREG(status.st_mode) and archive.stem.endswith(f"-{status.st_size}")
+    return is_whole and _is_ours_alone(status)
+
+
+def _is_ours_alone(status: os.stat_result) -> bool:
+    return status.st_uid == os.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS
