@@ -23,7 +23,7 @@ def page(found: dict[str, Any]) -> str:
     sizes = found["sizes"]
     return "\n".join(
         [
-            "### By turns with an earlier commit, and DuckDB",
+            f"### By turns with {'an earlier commit, and ' if found['earlier'] else ''}DuckDB",
             "",
             *told([(size[MEASURED], f"{size['lines']:,} lines") for size in sizes], "processor", "memory"),
             "",

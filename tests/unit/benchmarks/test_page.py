@@ -9,6 +9,7 @@ from benchmarks.against_kafka import many_page as many
 from benchmarks.against_kafka import results as of_controllers
 from benchmarks.page import DOCS, HEAD, NAME, generated, page
 from benchmarks.pipeline import results as of_pipeline
+from benchmarks.pipeline.results import TURNS_NAME
 from benchmarks.security import results as of_security
 from benchmarks.world import page as world
 
@@ -22,6 +23,7 @@ def test_the_page_has_the_parts_whose_results_are_there(tmp_path: Path) -> None:
     shutil.copy(DOCS / many.JSON_NAME, tmp_path)
     shutil.copy(of_controllers.JSON, tmp_path)
     shutil.copy(of_security.JSON, tmp_path)
+    shutil.copy(DOCS / TURNS_NAME, tmp_path)
     assert page(tmp_path) == generated()
 
 
