@@ -28,23 +28,16 @@ def prepare(*, quiet: bool) -> Answer:
     if is_submitted():
         raise Refusal("spark-submit starts Java itself: run lethe pipeline prepare without it", Exit.USAGE)
     with the_extra():
-        from lethe.pipeline.class_archive import archive_directory, option_for
+        from lethe.pipeline.class_archive import archive_directory
         from lethe.pipeline.jobs.prepare import NotMade, make_archive
-        from lethe.pipeline.session import SPARK_VERSION
     need_java()
-    began, directory = time.monotonic(), archive_directory()
+    began = time.monotonic()
     with spark_log() as log, stages(quiet=quiet) as stage:
         assert log is not None
         try:
-            archive = make_archive(directory, log, stage)
+            archive = make_archive(archive_directory(), log, stage)
         except NotMade as error:
             raise Refusal(str(error), Exit.NO) from error
-    if option_for(SPARK_VERSION, directory) is None:
-        raise Refusal(
-            f"{archive} is made, and is not used: others may write to it or to its directory (chmod go-w), or its path "
-            "has a space or quote",
-            Exit.USAGE,
-        )
     size, took_s = archive.stat().st_size, time.monotonic() - began
-    said = f"{archive}: {size / 1e6:,.0f} MB, in {took_s:.0f} s; Spark uses it from now on"
+    said = f"{archive}: {size / 1e6:,.0f} MB, in {took_s:.0f} s; Java is given it whenever Spark starts"
     return Answer({"archive": os.fspath(archive), "size_bytes": size}, (said,))

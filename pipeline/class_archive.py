@@ -30,13 +30,22 @@ def archive_directory(environment: Mapping[str, str] = os.environ) -> Path:
 
 def option_for(spark_version: str, directory: Path) -> str | None:
     """Return Java's option to use the archive of this Spark; None if none is there, whole and this user's alone."""
-    if _SEPARATES_OPTIONS.intersection(str(directory)):
-        return None
     try:
+        if why_unusable(directory) is not None:
+            return None
         usable = [archive for archive in _archives(spark_version, directory) if _is_usable(archive)]
-        return f"{_USES_ARCHIVE}{usable[0]}" if usable and _is_ours_alone(directory.stat()) else None
     except OSError:
         return None
+    return f"{_USES_ARCHIVE}{usable[0]}" if usable else None
+
+
+def why_unusable(directory: Path) -> str | None:
+    """Return why Java is given no archive in this directory, and what to do. Raises OSError."""
+    if _SEPARATES_OPTIONS.intersection(str(directory)):
+        return f"Spark would divide the path {directory} at its space or quote: set XDG_CACHE_HOME to another one"
+    if not _is_ours_alone(directory.stat()):
+        return f"another user may write to {directory}: make it yours alone (chown, chmod go-w)"
+    return None
 
 
 def keep(made: Path, spark_version: str, directory: Path) -> Path:

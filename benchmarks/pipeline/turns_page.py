@@ -70,9 +70,9 @@ def _ratios(size: dict[str, Any]) -> list[str]:
         for run in before
         if run in now
     ]
-    return [f"* {size['lines']:,} lines: times as much processor time before as now: {', '.join(ratios)}."] * bool(
-        ratios
-    )
+    if not ratios:
+        return []
+    return [f"* {size['lines']:,} lines: times as much processor time before as now: {', '.join(ratios)}."]
 
 
 def _verdict(size: dict[str, Any]) -> str:

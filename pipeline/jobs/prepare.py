@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyspark import SparkContext
 
 from lethe.pipeline import session
-from lethe.pipeline.class_archive import MAKES_ARCHIVE, keep
+from lethe.pipeline.class_archive import MAKES_ARCHIVE, keep, why_unusable
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.jobs import batch
 from lethe.pipeline.jobs.report import DayRange, OnStage
@@ -25,23 +25,26 @@ _CUT_OFF: Final = b'{"specversion":'
 
 
 class NotMade(Exception):
-    """Java ended without an archive; the message names its log."""
+    """The archive could not be used, or Java failed to write it; the message says why, or names Java's log."""
 
 
 def make_archive(directory: Path, log: Path, stage: OnStage) -> Path:
     """Make or replace the archive in this directory, and return its path. Raises SessionUnavailable, NotMade and
     OSError."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if (why := why_unusable(directory)) is not None:
+        raise NotMade(why)
     with tempfile.TemporaryDirectory(prefix="preparing-", dir=directory) as place:
         made = Path(place) / "classes.jsa"
-        _run_with(f"{MAKES_ARCHIVE}{made}", Path(place), log, stage)
-        if not made.is_file():
-            raise NotMade(f"Java ended without an archive; what it said is in {log}")
+        exit_code = _run_with(f"{MAKES_ARCHIVE}{made}", Path(place), log, stage)
+        # What Java had begun to write, it may have left behind.
+        if exit_code != 0 or not made.is_file():
+            raise NotMade(f"Java wrote no archive, and ended with {exit_code}; what it said is in {log}")
         return keep(made, session.SPARK_VERSION, directory)
 
 
-def _run_with(option: str, place: Path, log: Path, stage: OnStage) -> None:
-    """Run the pipeline in a JVM with this option, to the end of the JVM."""
+def _run_with(option: str, place: Path, log: Path, stage: OnStage) -> int:
+    """Run the pipeline in a JVM with this option, to the end of the JVM. Return the exit code of that."""
     java = session.settings_of(session.LOCAL, {}, 0)[session.JAVA_OPTIONS]
     stage("starting Spark")
     spark = session.build_session(session.LOCAL, {session.JAVA_OPTIONS: f"{java} {option}"}, log=log, input_bytes=0)
@@ -53,10 +56,11 @@ def _run_with(option: str, place: Path, log: Path, stage: OnStage) -> None:
             batch_id="prepare",
             stage=stage,
         )
-    finally:
         stage("writing the archive")
+    finally:
         spark.stop()
-        _end_jvm()
+        exit_code = _end_jvm()
+    return exit_code
 
 
 def _entries() -> list[JournalEntry]:
@@ -75,12 +79,10 @@ def _entries() -> list[JournalEntry]:
     ]
 
 
-def _end_jvm() -> None:
-    """End the JVM, and wait until it has. The next session starts another one."""
-    gateway = SparkContext._gateway  # noqa: SLF001 -- PySpark keeps the JVM until Python ends
-    if gateway is None:
-        return
+def _end_jvm() -> int:
+    """End the JVM, and return its exit code. The next session starts another one."""
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 -- PySpark keeps the JVM until Python ends
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait()
+    return int(gateway.proc.wait())

@@ -6,7 +6,8 @@ import pytest
 
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli import pipeline_prepare
-from lethe.pipeline.class_archive import keep
+from lethe.pipeline import session
+from lethe.pipeline.class_archive import MAKES_ARCHIVE, keep
 from lethe.pipeline.jobs import prepare
 from lethe.pipeline.jobs.report import OnStage
 from lethe.pipeline.session import SPARK_VERSION
@@ -34,16 +35,19 @@ def test_the_archive_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert ": 2 MB, in " in told.lines[0]
 
 
-def test_an_archive_that_others_may_write_to_is_not_said_to_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    def make_for_all(directory: Path, log: Path, stage: OnStage) -> Path:
-        archive = make(directory, log, stage)
-        directory.chmod(0o777)
-        return archive
-
-    monkeypatch.setattr(prepare, "make_archive", make_for_all)
-    with pytest.raises(Refusal, match=r"is made, and is not used: .*chmod go-w") as refusal:
+@pytest.mark.parametrize("place, mode, told", [("a b", 0o700, "space or quote"), ("ab", 0o770, "chmod go-w")])
+def test_an_archive_that_would_not_be_used_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, mode: int, told: str
+) -> None:
+    cache = tmp_path / place / "lethe"
+    cache.mkdir(parents=True)
+    cache.chmod(mode)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
+    monkeypatch.setattr(session, "build_session", lambda *_, **__: pytest.fail("Spark is not started"))
+    with pytest.raises(Refusal, match=told) as refusal:
         pipeline_prepare.prepare(quiet=True)
-    assert refusal.value.exit is Exit.USAGE
+    assert refusal.value.exit is Exit.NO
+    assert not list(cache.iterdir())
 
 
 def test_java_that_makes_no_archive_has_its_log_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,3 +70,15 @@ def test_under_spark_submit_there_is_no_java_to_prepare(monkeypatch: pytest.Monk
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     with pytest.raises(Refusal, match="run lethe pipeline prepare without it"):
         pipeline_prepare.prepare(quiet=True)
+
+
+def test_what_java_had_begun_to_write_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill_the_disk(option: str, *_: object) -> int:
+        Path(option.removeprefix(MAKES_ARCHIVE)).write_bytes(b"the first part")
+        return 1
+
+    monkeypatch.setattr(prepare, "_run_with", fill_the_disk)
+    with pytest.raises(Refusal, match="wrote no archive, and ended with 1; what it said is in") as refusal:
+        pipeline_prepare.prepare(quiet=True)
+    assert refusal.value.exit is Exit.NO
+    assert not list((tmp_path / "cache" / "lethe").iterdir())
