@@ -45,6 +45,8 @@ KEPT_COLUMN: Final = "kept"
 ROWS_PER_FILE: Final = 4_000_000
 ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
 """A task reads whole row groups: a file of one would be read by one core."""
+_DISTINCT: Final = ("id", "data")
+"""Columns whose values are all different, so that a dictionary of them is made in vain."""
 SHOWN_NAMES: Final = 5
 SOURCE_FILE: Final = "_source_file"
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -345,7 +347,8 @@ class Lake(LakeState[FileSystem]):
 
 
 def _write(frame: DataFrame, staging: Staging, path: str, partitions: list[str], order: str | None = None) -> None:
-    options = {"maxRecordsPerFile": ROWS_PER_FILE, "parquet.block.size": ROW_GROUP_BYTES}
+    no_dictionary = {f"parquet.enable.dictionary#{column}": "false" for column in _DISTINCT}
+    options = {"maxRecordsPerFile": ROWS_PER_FILE, "parquet.block.size": ROW_GROUP_BYTES, **no_dictionary}
     try:
         with checked_arrival(frame, path) as rows:
             # Spark sorts by the partitions anyway.

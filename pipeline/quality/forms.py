@@ -101,17 +101,20 @@ def _by_kind(matches: Callable[[Form], Column]) -> Column:
 
 def _is_usual(form: Form) -> Column:
     """Return whether the data has the keys of the form alone, each with a usual value."""
-    required = [F.col("data").contains(f'"{key.name}":') for key in form.keys if not key.optional]
-    return reduce(and_, [*required, F.col("data").rlike(usual_pattern(form)), _has_subject(form)])
+    return F.col("data").rlike(usual_pattern(form)) & _has_subject(form)
 
 
 def usual_pattern(form: Form) -> str:
-    """Return a pattern for the whole data: keys of the form in any order, each with a usual value."""
+    """Return a pattern for the whole data: keys of the form in any order, all required ones among them, each with a
+    usual value. An empty group follows each required key, and is referred to at the end: it must have been reached."""
     names = "|".join(re.escape(key.name) for key in form.keys)
     count = rf'"(?!(?:{names})"){_LETTERS}": ?{_NATURAL}'
     usual = {**_USUAL, KeyKind.COUNTS: _object_of(count)}
-    key = "|".join(f'"{re.escape(key.name)}": ?{usual[key.kind]}' for key in form.keys if key.kind in usual)
-    return rf"\A\{{(?:{key})(?:, ?(?:{key}))*\}}\z"
+    # No value of another kind is usual.
+    ends = {key: "" if key.optional else "()" for key in form.keys}
+    entry = "|".join(f'"{re.escape(key.name)}": ?{usual.get(key.kind, "(?!)")}{end}' for key, end in ends.items())
+    reached = "".join(rf"\{number}" for number in range(1, 1 + sum(map(bool, ends.values()))))
+    return rf"\A(?:(?:\A\{{|, ?)(?:{entry}))+\}}{reached}\z"
 
 
 def _has_subject(form: Form) -> Column:

@@ -60,6 +60,7 @@ _WRITTEN: Final = (
 """A line as `encode` writes it, with the text of its data. The groups are `_PIECES`."""
 _PIECES: Final = ("id", "source", "type", "subject", "time", "data")
 _BETWEEN: Final = "\x01"
+_REPLACEMENT: Final = "\ufffd"
 
 
 def parse(lines: DataFrame) -> DataFrame:
@@ -185,13 +186,13 @@ def _first_characters(text: str) -> Column:
 
 def _cut(lines: DataFrame) -> DataFrame:
     """Return the lines that are not empty, with `pieces`: null for a line that `encode` cannot have written."""
-    value = F.col("value")
+    value, pieces = F.col("value"), F.col("pieces")
     groups = _BETWEEN.join(f"${number + 1}" for number in range(len(_PIECES)))
-    # Java's text of invalid UTF-8 may be valid.
-    cut = F.when(F.is_valid_utf8(value), F.regexp_replace(value, F.lit(_WRITTEN), F.lit(groups)))
-    found = lines.where(~value.rlike(_BLANK)).withColumn("pieces", cut)
-    is_written = F.col("pieces") != value
-    return found.withColumn("pieces", F.when(is_written, F.split("pieces", _BETWEEN, len(_PIECES))))
+    found = lines.where(value.startswith("{") | ~value.rlike(_BLANK))
+    # Java's text of invalid UTF-8 may be valid. It has this sign instead, which is found sooner.
+    is_utf8 = ~pieces.contains(_REPLACEMENT) | F.is_valid_utf8(value)
+    cut = found.withColumn("pieces", F.regexp_replace(value, F.lit(_WRITTEN), F.lit(groups)))
+    return cut.withColumn("pieces", F.when((pieces != value) & is_utf8, F.split("pieces", _BETWEEN, len(_PIECES))))
 
 
 def _texts() -> dict[str, Column]:
