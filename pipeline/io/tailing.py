@@ -274,20 +274,23 @@ def survey_fingerprint(places: Iterable[str]) -> str:
     digest = hashlib.sha256()
     for place in places:
         for path in [place] if os.path.exists(place) else sorted(glob.glob(place)):
-            for manifest in sorted({*Path(path).glob("survey.json"), *Path(path).glob("*/survey.json")}):
-                if manifest.parent.name.startswith("."):
-                    continue
-                for look in _file_fingerprints(manifest.parent):
-                    digest.update(f"{look}\0".encode())
+            for directory in sorted({Path(path), *Path(path).glob("*/")}):
+                if not directory.name.startswith("."):
+                    digest.update(_survey_files(directory).encode())
     return digest.hexdigest()[:16]
 
 
-def _file_fingerprints(directory: Path) -> list[str]:
-    """Return name, size and time of each file. Old surveys may be removed at any moment, and a link may be broken."""
+def _survey_files(directory: Path) -> str:
+    """Return name, size and time of each file; empty if the directory is no kept survey. Old surveys may be removed at
+    any moment, and a link may be broken."""
     try:
-        return [f"{file}\0{_file_fingerprint(file)}" for file in sorted(directory.iterdir())]
-    except FileNotFoundError:
-        return []
+        (directory / "survey.json").stat()
+        return "".join(f"{file}\0{_file_fingerprint(file)}\0" for file in sorted(directory.iterdir()))
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        # What cannot be seen may be a survey.
+        return f"{directory}\0{error.strerror}\0"
 
 
 def _file_fingerprint(file: Path) -> str:

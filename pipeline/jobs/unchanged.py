@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from glob import escape as glob_escape
-from glob import glob
+from glob import glob, has_magic
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -90,7 +90,7 @@ class Look(NamedTuple):
 
 def look(asked: RunInputs, now: datetime.datetime, *, batch_id: str) -> Look:
     """Look at the inputs of a run. If nothing is new, bring `stuck_now` to this moment; else change nothing. Raises
-    ValueError for rules that are refused."""
+    ValueError for rules that are refused, and OSError for a directory of journals that cannot be listed."""
     root, files = local_path(asked.lake), _local_journals(asked.journals)
     if root is None or files is None:
         return Look()
@@ -176,11 +176,11 @@ def _report(
 
 def _local_journals(places: Sequence[str]) -> list[str] | None:
     """Return the journal files of these places as `io.journal.journal_files` names them, or more; None if that is
-    unknown: a place is on another file system, does not exist or has only other files."""
+    unknown: a place is on another file system, does not exist, cannot be searched or has only other files."""
     found: set[str] = set()
     for place in places:
         path = local_path(place)
-        if path is None or _UNCLEAR.intersection(path):
+        if path is None or _UNCLEAR.intersection(path) or not _is_searchable(path):
             return None
         matches = glob(path, include_hidden=True)
         below = [each for match in matches for each in _entries(match)]
@@ -189,6 +189,14 @@ def _local_journals(places: Sequence[str]) -> list[str] | None:
             return None
         found.update(journals)
     return [f"{SCHEME}{path}" for path in sorted(found)]
+
+
+def _is_searchable(pattern: str) -> bool:
+    """Return whether this process may list all directories that the pattern is compared with; `glob` passes over the
+    others."""
+    parts = [part for part in (Path(pattern), *Path(pattern).parents) if has_magic(str(part))]
+    directories = (each for part in parts for each in glob(str(part.parent), include_hidden=True))
+    return all(os.access(each, os.R_OK | os.X_OK, effective_ids=True) for each in directories if os.path.isdir(each))
 
 
 def _entries(path: str) -> list[str]:

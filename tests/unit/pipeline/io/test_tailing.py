@@ -21,6 +21,7 @@ from lethe.pipeline.io.tailing import (
     survey_fingerprint,
     unread_bytes,
 )
+from tests.fakes.rights import open_directory, unprivileged
 
 
 @pytest.fixture
@@ -177,3 +178,20 @@ def test_a_survey_of_which_something_is_gone_ends_nothing(tmp_path: Path) -> Non
     before = survey_fingerprint([str(tmp_path)])
     (survey / "znodes.jsonl").symlink_to(tmp_path / "nowhere")
     assert survey_fingerprint([str(tmp_path)]) not in ("", before)
+
+
+def test_a_survey_that_cannot_be_seen_is_another_state() -> None:
+    with open_directory() as place:
+        kept, closed = place / "s1", place / "s2"
+        kept.mkdir(mode=0o755)
+        (kept / "survey.json").write_text("{}")
+        before = survey_fingerprint([str(place)])
+        closed.mkdir()
+        assert survey_fingerprint([str(place)]) == before, "an empty directory is no survey"
+        closed.chmod(0)
+        with unprivileged():
+            unseen = survey_fingerprint([str(place)])
+        assert unseen != before
+        (closed / "survey.json").write_text("{}")
+        closed.chmod(0o755)
+        assert survey_fingerprint([str(place)]) not in (before, unseen)

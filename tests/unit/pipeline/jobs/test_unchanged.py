@@ -40,6 +40,7 @@ from lethe.pipeline.tables import (
 from lethe.protocol.lake import IDENTITY, encode_identity
 from lethe.protocol.lake_rules import PLACE, LakeRules, encode_rules, file_of
 from tests.fakes.lakes import write
+from tests.fakes.rights import open_directory, unprivileged
 
 DAY: Final = datetime.date(2026, 1, 5)
 NEXT: Final = datetime.date(2026, 1, 6)
@@ -263,6 +264,36 @@ def take_a_survey_of_the_future(world: World) -> None:
 def test_whatever_is_new_is_left_to_spark(world: World, change: Callable[[World], None]) -> None:
     change(world)
     assert world.look().report is None
+
+
+@pytest.mark.parametrize("pattern", ["*journal*/*.jsonl*", "*/a j*/*.jsonl"])
+def test_what_a_pattern_cannot_search_is_left_to_spark(pattern: str) -> None:
+    with open_directory() as place:
+        place.chmod(0o777)
+        with unprivileged():
+            (place / "b").mkdir()
+            world, more = World(place / "b"), place / "b" / "new journal"
+            for each in (more, place / "c"):
+                each.mkdir()
+            places = (f"{place if pattern.startswith('*/') else place / 'b'}/{pattern}",)
+            assert world.look(journals=places).report is not None
+            for each in (more, place / "c"):
+                each.chmod(0)
+            assert world.look(journals=places).report is None
+            for each in (more, place / "c"):
+                each.chmod(0o700)
+
+
+def test_a_survey_that_cannot_be_seen_is_left_to_spark() -> None:
+    with open_directory() as place:
+        place.chmod(0o777)
+        with unprivileged():
+            world = World(place)
+            (world.surveys / "s2").mkdir()
+            assert world.look().report is not None, "an empty directory is no survey"
+            (world.surveys / "s2").chmod(0)
+            assert world.look().report is None
+            (world.surveys / "s2").chmod(0o700)
 
 
 def test_other_options_are_left_to_spark(world: World) -> None:
