@@ -177,7 +177,7 @@ def clock(as_of: str | None) -> Callable[[], datetime.datetime]:
 
 
 def moment(text: str) -> datetime.datetime:
-    """Parse a moment. Raises ValueError naming an invalid text."""
+    """Parse a moment, and return it in UTC, as days of tables are. Raises ValueError naming an invalid text."""
     try:
         found = datetime.datetime.fromisoformat(text)
     except ValueError as error:
@@ -186,7 +186,7 @@ def moment(text: str) -> datetime.datetime:
         raise ValueError(f"--as-of {text!r} has no time zone: write {found.isoformat()}Z for UTC")
     if not FIRST_YEAR <= found.year <= LAST_YEAR:
         raise ValueError(f"--as-of {text!r} is not of the years {FIRST_YEAR} to {LAST_YEAR}")
-    return found
+    return found.astimezone(datetime.UTC)
 
 
 # --- commands -----------------------------------------------------------------------------------------------------

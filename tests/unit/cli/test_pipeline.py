@@ -27,10 +27,9 @@ def test_days_and_moments_are_read_or_named() -> None:
     for first, last, words in (("yesterday", None, "--from 'yesterday'"), ("2026-01-05", "2026-01-04", "is after")):
         with pytest.raises(ValueError, match=words):
             pipeline.days(first, last)
-    assert (
-        pipeline.moment("2026-01-05T01:00:00+01:00").timestamp()
-        == datetime.datetime(2026, 1, 5, tzinfo=datetime.UTC).timestamp()
-    )
+    for text in ("2026-01-05T01:00:00+01:00", "2026-01-04T19:00:00-05:00"):
+        found = pipeline.moment(text)
+        assert (found, found.date()) == (datetime.datetime(2026, 1, 5, tzinfo=datetime.UTC), DAY), "a day is of UTC"
     with pytest.raises(ValueError, match="write 2026-01-05T00:00:00Z"):
         pipeline.moment("2026-01-05T00:00:00")
     with pytest.raises(ValueError, match="write 2026-01-05T00:00:00Z for UTC"):
