@@ -130,7 +130,13 @@ def need_java() -> None:
 
 def spark_trouble(error: Exception) -> Refusal | None:
     """Return a refusal for an error of Spark that a file system caused, such as a full disk, or the cluster."""
-    from lethe.pipeline.io.files import SHARED_PATHS, file_system_problem, missing_file, unopenable_file
+    from lethe.pipeline.io.files import (
+        SHARED_PATHS,
+        file_system_problem,
+        missing_file,
+        unopenable_file,
+        unreadable_file,
+    )
     from lethe.pipeline.session import ENDED, is_ended
 
     if is_ended(error):
@@ -142,7 +148,10 @@ def spark_trouble(error: Exception) -> Refusal | None:
         return Refusal(f"Spark could not continue: {why}", Exit.UNREACHABLE)
     words = file_system_problem(error)
     if words is None:
-        return None
+        if (file := unreadable_file(error)) is None:
+            return None
+        remedy = "put a copy of it back; if it is a table's, another lake can be made from journals and surveys"
+        return Refusal(f"Spark could not continue: it cannot read {file}: {remedy}", Exit.UNREACHABLE)
     where = "the lake is full, or the place for what does not fit into memory (--conf spark.local.dir=DIR)"
     return Refusal(f"Spark could not continue: {words}; is there room? {where}", Exit.UNREACHABLE)
 

@@ -20,6 +20,7 @@ _FILE_SYSTEM_PROBLEM: Final = re.compile(
     r"|Permission denied[^\n)]*|Mkdirs failed to create [^\n(]*|(?:DS|NS)QuotaExceededException: [^\n]*"
 )
 _UNOPENABLE: Final = re.compile(r"FileNotFoundException: ([^\n]+) \((Permission denied|Too many open files)\)")
+_UNREADABLE: Final = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\][^\n]*? (\w+:/\S+?)\.?\s+SQLSTATE")
 _MISSING: Final = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\][^\n]*? (\w+:/\S+?)\.?\s+File does not exist")
 SHARED_PATHS: Final = "on a cluster all hosts need a shared file system there: HDFS, or one mount under the same name"
 _ESCAPED_IN_URIS: Final = re.compile(r'[\x00-\x20%"<>\\^`{|}#?\[\]\x7f]')
@@ -50,6 +51,12 @@ def unopenable_file(error: Exception) -> str | None:
 def missing_file(error: Exception) -> str | None:
     """Return the file that an executor did not find, if Spark failed because of that, else None."""
     found = _MISSING.search(str(error))
+    return None if found is None else found[1]
+
+
+def unreadable_file(error: Exception) -> str | None:
+    """Return the file that Spark began to read and could not, if it failed because of that, else None."""
+    found = _UNREADABLE.search(str(error))
     return None if found is None else found[1]
 
 

@@ -21,14 +21,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lethe.pipeline.io.files import FileStatus, FileSystem, escape_glob, to_uri
+from lethe.pipeline.io.files import FileStatus, FileSystem, escape_glob, to_uri, unreadable_file
 from lethe.pipeline.io.frames import empty
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
 _LINES: Final = StructType([StructField("value", StringType()), StructField("file", StringType())])
 COMPRESSED_ENDING: Final = ".gz"
 _HIDDEN: Final = ("_", ".")
-_FAILED_FILE: Final = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\][^\n]*? (\w+:/\S+?)\.?\s+SQLSTATE")
 _JAVA_CAUSE: Final = re.compile(r"Caused by: (java\.(?:io|util\.zip)\.\w+(?:: [^\n]*)?)")
 _JAVA_OF_DAMAGE: Final = ("java.io.", "java.util.zip.")
 _SLASHES: Final = re.compile(r"^(\w+):/+")
@@ -105,12 +104,11 @@ def read_lines(spark: SparkSession, files: Sequence[str], damaged: Collection[st
 
 def find_damaged_file(error: Exception, files: Collection[str]) -> DamagedFile | None:
     """Return which of these files is damaged, if that caused the error."""
-    text = str(error)
-    found, why = _FAILED_FILE.search(text), _JAVA_CAUSE.search(text)
+    found, why = unreadable_file(error), _JAVA_CAUSE.search(str(error))
     if found is None or why is None:
         return None
     by_name = {_with_one_slash(to_uri(path)): path for path in files if path.endswith(COMPRESSED_ENDING)}
-    named = by_name.get(_with_one_slash(found[1]))
+    named = by_name.get(_with_one_slash(found))
     return None if named is None else DamagedFile(named, why[1])
 
 

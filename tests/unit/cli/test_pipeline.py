@@ -77,6 +77,19 @@ def test_a_file_that_an_executor_does_not_see_is_named() -> None:
     assert "HDFS, or one mount under the same name" in str(refusal)
 
 
+def test_a_damaged_file_of_a_table_is_named() -> None:
+    refusal = lake_options.spark_trouble(
+        RuntimeError(
+            "An error occurred.\n: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while "
+            "reading file file:///lake/gold/violations/day=2026-01-02/part-0.parquet.  SQLSTATE: KD001\n"
+            "Caused by: java.lang.RuntimeException: file:/lake/... is not a Parquet file (length is too low: 5)"
+        )
+    )
+    assert refusal is not None
+    assert refusal.exit is Exit.UNREACHABLE
+    assert "cannot read file:///lake/gold/violations/day=2026-01-02/part-0.parquet: put a copy" in str(refusal)
+
+
 @pytest.mark.parametrize(
     "said",
     ["Job 3 cancelled because SparkContext was shut down", "Cannot call methods on a stopped SparkContext.\nThis"],
