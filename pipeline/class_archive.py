@@ -17,20 +17,29 @@ from pathlib import Path
 from typing import Final
 
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
-_SEPARATES_OPTIONS: Final = frozenset(" \t\n\"'")
+_DIVIDES_PATHS: Final = frozenset("\"'\\:")
+"""Spark takes quotes and backslashes out of options, and Java takes a colon for the end of an archive's name."""
 MAKES_ARCHIVE: Final = "-XX:ArchiveClassesAtExit="
 _USES_ARCHIVE: Final = "-XX:SharedArchiveFile="
 
 
 def archive_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where this user's archives are."""
+    """Return where this user's archives are. Raises OSError if the user has no home."""
     cache = environment.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "lethe"
-
-
-def option_for(spark_version: str, directory: Path) -> str | None:
-    """Return Java's option to use the archive of this Spark; None if none is there, whole and this user's alone."""
+    # The XDG specification requires that a relative path is ignored.
+    if cache and os.path.isabs(cache):
+        return Path(cache) / "lethe"
     try:
+        return Path.home() / ".cache" / "lethe"
+    except RuntimeError as error:
+        raise OSError("this user has no home directory: set HOME or XDG_CACHE_HOME") from error
+
+
+def option_for(spark_version: str, directory: Path | None = None) -> str | None:
+    """Return Java's option to use the archive of this Spark in this directory, or else in that of this user; None if
+    none is there, whole and this user's alone."""
+    try:
+        directory = directory or archive_directory()
         if why_unusable(directory) is not None:
             return None
         usable = [archive for archive in _archives(spark_version, directory) if _is_usable(archive)]
@@ -41,8 +50,11 @@ def option_for(spark_version: str, directory: Path) -> str | None:
 
 def why_unusable(directory: Path) -> str | None:
     """Return why Java is given no archive in this directory, and what to do. Raises OSError."""
-    if _SEPARATES_OPTIONS.intersection(str(directory)):
-        return f"Spark would divide the path {directory} at its space or quote: set XDG_CACHE_HOME to another one"
+    if any(letter in _DIVIDES_PATHS or letter.isspace() for letter in str(directory)):
+        return (
+            f"Spark or Java would divide the path {directory} at its space, quote, backslash or colon: set "
+            "XDG_CACHE_HOME to another one"
+        )
     if not _is_ours_alone(directory.stat()):
         return f"another user may write to {directory}: make it yours alone (chown, chmod go-w)"
     return None

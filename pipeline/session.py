@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from lethe.pipeline.class_archive import MAKES_ARCHIVE, archive_directory, option_for
+from lethe.pipeline.class_archive import MAKES_ARCHIVE, option_for
 from lethe.pipeline.jvm_names import cache_jvm_names
 
 LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
@@ -166,7 +166,7 @@ def build_session(
     sparks = SparkConf(loadDefaults=False).setMaster(master).setAppName(APP_NAME).setAll(list(settings.items()))
     options = f"-Dlethe.spark.log={log} -Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"
     more = settings.get(JAVA_OPTIONS, "")
-    if MAKES_ARCHIVE not in more and (shared := option_for(SPARK_VERSION, archive_directory())) is not None:
+    if MAKES_ARCHIVE not in more and (shared := option_for(SPARK_VERSION)) is not None:
         options = f"{options} {shared}"
     sparks.set(JAVA_OPTIONS, f"{options} {more}".rstrip())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

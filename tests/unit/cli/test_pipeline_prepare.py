@@ -35,7 +35,7 @@ def test_the_archive_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert ": 2 MB, in " in told.lines[0]
 
 
-@pytest.mark.parametrize("place, mode, told", [("a b", 0o700, "space or quote"), ("ab", 0o770, "chmod go-w")])
+@pytest.mark.parametrize("place, mode, told", [("a b", 0o700, "at its space, quote"), ("ab", 0o770, "chmod go-w")])
 def test_an_archive_that_would_not_be_used_is_not_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, mode: int, told: str
 ) -> None:

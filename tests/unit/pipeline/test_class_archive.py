@@ -26,6 +26,19 @@ def test_archives_are_in_the_cache_of_a_user(tmp_path: Path, monkeypatch: pytest
     assert archive_directory({}) == tmp_path / ".cache" / "lethe"
     assert archive_directory({"XDG_CACHE_HOME": "/c"}) == Path("/c/lethe")
     assert archive_directory({"XDG_CACHE_HOME": ""}).is_relative_to(tmp_path), "an empty name is none"
+    assert archive_directory({"XDG_CACHE_HOME": "c"}).is_relative_to(tmp_path), "nor is one of the present directory"
+
+
+def test_a_user_without_a_home_has_no_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", without_home)
+    assert option_for(SPARK) is None
+    with pytest.raises(OSError, match="set HOME or XDG_CACHE_HOME"):
+        archive_directory({})
+
+
+def without_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
 
 
 def test_java_is_told_of_the_archive_of_its_spark(archive: Path) -> None:
@@ -71,8 +84,8 @@ def test_a_link_counts_as_what_it_leads_to(archive: Path) -> None:
     assert option_for(SPARK, archive.parent) is None
 
 
-def test_a_path_that_spark_would_split_is_not_given_to_it(tmp_path: Path) -> None:
-    for name in ("a b", "a'b", 'a"b', "a\tb"):
+def test_a_path_that_spark_or_java_would_divide_is_not_given_to_them(tmp_path: Path) -> None:
+    for name in ("a b", "a'b", 'a"b', "a\tb", "a\rb", "a\\b", "a:b"):
         directory = tmp_path / name
         directory.mkdir(mode=0o700)
         made(directory, b"classes")
