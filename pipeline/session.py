@@ -107,10 +107,12 @@ _MEDIUM: Final[Mapping[str, str]] = {
 }
 """For inputs whose rows pay for generated code, but not for compiling it twice."""
 _LARGE: Final[Mapping[str, str]] = {
-    # Ten times the usual calls: what runs for a few seconds alone is not compiled a second time.
+    # Ten times the usual calls: what runs for a few seconds alone is not compiled a second time. And less is compiled
+    # into a method of what it calls: Spark's methods are large, and gain little from it.
     JAVA_OPTIONS: (
         "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
-        "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+        "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000 "
+        "-XX:MaxInlineLevel=7 -XX:InlineSmallCode=1200 -XX:FreqInlineSize=150"
     )
 }
 """For large inputs, and those of unknown size."""
