@@ -214,7 +214,6 @@ REPLICA_DELETIONS: Final = table(
     ("ack_ms", LONG, "from the last request to the acknowledgement"),
     DAY,
 )
-DIRECTORIES: Final = StructType(AGENT_INVENTORY.fields)
 LEFTOVERS: Final = _of_file(survey_records.LEFTOVERS)
 QUARANTINE: Final = table(
     ("_source_file", STRING, "where it was read"),

@@ -110,9 +110,6 @@ DEBTS: Final = Table(
     "marked_at of the span, or since",
 )
 TRASH: Final = Table(Layer.SILVER, "trash", schemas_debts.TRASH, ("topic", "trashed_at"), "trashed_at")
-DIRECTORIES: Final = Table(
-    Layer.SILVER, "directories", schemas.DIRECTORIES, ("survey_id", "broker", "log_dir", "directory"), _SURVEYED
-)
 LEFTOVERS: Final = Table(
     Layer.SILVER,
     "leftovers",
@@ -166,7 +163,6 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType(
             REPLICA_DELETIONS,
             DEBTS,
             TRASH,
-            DIRECTORIES,
             LEFTOVERS,
             QUARANTINE,
             DELETION_SLO,

@@ -144,6 +144,8 @@ METADATA: Final = SurveyFile(
         SurveyColumn("partitions", ColumnKind.NUMBERS, "as the cache has them"),
     ),
 )
+LOCAL: Final = "local"
+"""`source` of a log directory that the survey read itself."""
 DIRECTORIES: Final = SurveyFile(
     "directories.jsonl",
     "The disks: one row for each log directory, one for each directory in it.",
@@ -154,7 +156,7 @@ DIRECTORIES: Final = SurveyFile(
         SurveyColumn(
             "source",
             ColumnKind.TEXT,
-            "`local`: read from the file system; `broker`: as its broker reports, without ids, files, times, "
+            f"`{LOCAL}`: read from the file system; `broker`: as its broker reports, without ids, files, times, "
             "quarantined and pending directories",
         ),
         SurveyColumn(

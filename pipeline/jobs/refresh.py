@@ -44,7 +44,6 @@ from lethe.pipeline.transforms.affected import (
     topic_stems,
 )
 from lethe.pipeline.transforms.debts import debts
-from lethe.pipeline.transforms.directories import directories
 from lethe.pipeline.transforms.leftover_by_broker import leftover_by_broker
 from lethe.pipeline.transforms.owed import owed_by_broker
 from lethe.pipeline.transforms.replicas import replica_deletions
@@ -190,8 +189,8 @@ def refresh_owed(lake: Lake) -> None:
     """Recompute what brokers owe, from all debts and from the surveys that may have seen their directories."""
     owing = lake.read(tables.DEBTS)
     first = owing.agg(F.to_date(F.min("since"))).collect()[0][0]
-    days = [day for day in lake.days(tables.DIRECTORIES) if first is not None and first - day <= SIZES_BEFORE]
-    lake.replace_table(tables.OWED_BY_BROKER, owed_by_broker(owing, lake.read(tables.DIRECTORIES, days)))
+    days = [day for day in lake.days(tables.AGENT_INVENTORY) if first is not None and first - day <= SIZES_BEFORE]
+    lake.replace_table(tables.OWED_BY_BROKER, owed_by_broker(owing, lake.read(tables.AGENT_INVENTORY, days)))
 
 
 def _replace_rows(
@@ -217,9 +216,8 @@ def refresh_surveys(lake: Lake, days: Collection[datetime.date], stage: OnStage)
     surveyed = sorted(set(days) & set(lake.days(tables.SURVEYS)))
     if not surveyed:
         return
-    stage("making directories and leftovers")
+    stage("making topic_ids and leftover_by_broker")
     refresh_topic_ids(lake, surveyed)
-    lake.replace_partitions(tables.DIRECTORIES, directories(lake.read(tables.AGENT_INVENTORY, surveyed)), surveyed)
     lake.replace_partitions(
         tables.LEFTOVER_BY_BROKER, leftover_by_broker(lake.read(tables.LEFTOVERS, surveyed)), surveyed
     )

@@ -85,7 +85,7 @@ def _refresh_candidates(lake: Lake, newest: NewestSurveys, now: datetime.datetim
     candidates = empty(surveys.sparkSession, table.schema)
     if of is not None:
         znodes, found = (lake.read(each, [of.day]) for each in (tables.ZNODE_SNAPSHOT, tables.LEFTOVERS))
-        directories = lake.read(tables.DIRECTORIES, days)
+        directories = lake.read(tables.AGENT_INVENTORY, days)
         candidates = stale_topic_candidates(of, znodes, found, surveys, directories, now=now, rules=rules)
     counted = Observation()
     lake.replace_table(table, candidates.observe(counted, F.count(F.lit(1)).alias("rows")))

@@ -21,6 +21,7 @@ from lethe.pipeline.quality.evidence import Evidence, SharedFrames, is_next_day,
 from lethe.pipeline.transforms.counting import plural_of
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.directory_names import NEVER_CUT
+from lethe.protocol.survey_records import LOCAL
 
 TOLERANCE: Final = 0.01
 _DIGITS: Final = 11
@@ -103,7 +104,7 @@ def freed(evidence: Evidence) -> DataFrame:
 def _vanished(evidence: Evidence) -> DataFrame:
     """Directories of a log directory that the next survey did not find: `broker, log_dir, topic, taken_at, next_at,
     vanished, vanished_bytes, has_replicas`."""
-    local = evidence.agent_inventory.where(F.col("source") == "local")
+    local = evidence.agent_inventory.where(F.col("source") == LOCAL)
     looked = local.where((F.col("kind") == "log-dir") & F.col("problem").isNull())
     in_time = Window.partitionBy("broker", "log_dir").orderBy("taken_at")
     pairs = (
@@ -136,7 +137,7 @@ def scanned_twice(evidence: Evidence, _: SharedFrames) -> DataFrame:
     """Directories that one survey read itself, as two brokers'."""
     path = _path().alias("path")
     return (
-        evidence.agent_inventory.where((F.col("source") == "local") & (F.col("kind") == "log-dir"))
+        evidence.agent_inventory.where((F.col("source") == LOCAL) & (F.col("kind") == "log-dir"))
         .select("survey_id", "taken_at", path, "broker")
         .groupBy("survey_id", "taken_at", "path")
         .agg(F.sort_array(F.collect_set("broker")).alias("brokers"))

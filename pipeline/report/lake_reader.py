@@ -2,7 +2,7 @@
 
 A lake is a local directory, or a URI that Arrow supports (`file://`, `hdfs://`, `s3://`, `gs://`). `hdfs://` requires
 Hadoop's native library (see Arrow's documentation). Without it, copy these tables first: gold, silver `deletion_spans`,
-`debts`, `trash`, `leftovers`, `quarantine`, and bronze `surveys`.
+`debts`, `trash`, `leftovers`, `quarantine`, and bronze `surveys`, `agent_inventory`, `znode_snapshot`.
 
 Files are read by the table's schema (`pipeline.tables`): missing columns are null, further columns are ignored, and
 both of Spark's encodings of an instant are supported.

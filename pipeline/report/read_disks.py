@@ -20,9 +20,7 @@ from lethe.pipeline import tables
 from lethe.pipeline.report.lake_reader import LakeReader, column_names, to_rows
 from lethe.pipeline.report.read_surveys import rows_of_surveys
 from lethe.pipeline.report.values import DiskCoverage, LogDir, SurveyRow
-
-LOCAL = "local"
-"""The `source` of directories that a survey read itself."""
+from lethe.protocol.survey_records import LOCAL
 
 
 class LogDirRow(NamedTuple):
@@ -41,10 +39,10 @@ class LogDirRow(NamedTuple):
 
 def read_log_dirs(lake: LakeReader, surveys: Sequence[SurveyRow]) -> tuple[LogDirRow, ...] | None:
     """Return the log directories of these surveys; None if the lake has no such table. Raises as LakeReader."""
-    if not surveys or not lake.has(tables.DIRECTORIES):
+    if not surveys or not lake.has(tables.AGENT_INVENTORY):
         return None
     where = rows_of_surveys(surveys) & (ds.field("kind") == "log-dir")
-    batches = lake.batches(tables.DIRECTORIES, column_names(LogDirRow), where)
+    batches = lake.batches(tables.AGENT_INVENTORY, column_names(LogDirRow), where)
     return tuple(row for batch in batches for row in to_rows(batch, LogDirRow))
 
 

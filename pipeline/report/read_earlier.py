@@ -27,10 +27,11 @@ import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
 from lethe.pipeline.report.lake_reader import LakeReader, column_names, to_rows
-from lethe.pipeline.report.read_disks import LOCAL, LogDirRow
+from lethe.pipeline.report.read_disks import LogDirRow
 from lethe.pipeline.report.read_surveys import rows_of_surveys
 from lethe.pipeline.report.values import EarlierFindings, Finding, LogDir, Rows, SurveyRow
 from lethe.protocol.findings import Reason
+from lethe.protocol.survey_records import LOCAL
 from lethe.protocol.zookeeper import paths
 
 _SHOWN: Final = 200

@@ -25,12 +25,13 @@ from typing import Any, Final, NamedTuple
 from lethe.pipeline import tables
 from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.report.lake_reader import LakeReader, and_filters, of_days
-from lethe.pipeline.report.read_disks import LOCAL, LogDirRow, disk_coverage, read_log_dirs
+from lethe.pipeline.report.read_disks import LogDirRow, disk_coverage, read_log_dirs
 from lethe.pipeline.report.read_earlier import KEPT_REASONS
 from lethe.pipeline.report.read_surveys import NEWEST_FIRST, day_of, plausible, rows_of_surveys
 from lethe.pipeline.report.values import LogDir, SurveyRow
 from lethe.pipeline.report.values_trends import SurveyTrend
 from lethe.protocol.findings import Standing
+from lethe.protocol.survey_records import LOCAL
 
 MOST_SURVEYS: Final = 10_000
 """Maximum number of surveys that are compared, the newest."""

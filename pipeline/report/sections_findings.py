@@ -56,7 +56,7 @@ _CLASSES: Final = {
     Standing.PENDING: "quiet",
 }
 NEWEST_OF_ALL: Final = ", the newest of all days,"
-NO_DIRECTORIES: Final = "It is unknown which disks were read: this lake has no silver/directories."
+NO_DIRECTORIES: Final = "It is unknown which disks were read: this lake has no bronze/agent_inventory."
 _ENVIRONMENT: Final = join(
     (
         "Commands find ZooKeeper by ",

@@ -38,11 +38,11 @@ from pyspark.sql import functions as F
 from lethe.pipeline import schemas
 from lethe.pipeline.literals import day_value
 from lethe.pipeline.transforms.contract import to_schema
-from lethe.pipeline.transforms.directories import LOCAL
 from lethe.pipeline.transforms.newest_survey import Survey
 from lethe.protocol.findings import Reason
 from lethe.protocol.kafka.directory_names import NEVER_CUT
 from lethe.protocol.lake_rules import LakeRules
+from lethe.protocol.survey_records import LOCAL
 from lethe.protocol.topic_globs import KEPT_BY_CUSTOM, glob_as_regex
 from lethe.protocol.vocabulary import INTERNAL_TOPICS
 
@@ -69,7 +69,7 @@ def stale_topic_candidates(
     rules: LakeRules,
 ) -> DataFrame:
     """STALE_TOPIC_CANDIDATES from the newest complete survey with its ZNODE_SNAPSHOT and silver LEFTOVERS, and from the
-    SURVEYS and silver DIRECTORIES that it is compared with; `now` has a time zone."""
+    SURVEYS and AGENT_INVENTORY that it is compared with; `now` has a time zone."""
     is_compared = F.col("day") >= day_value(compared_since(rules, now))
     past = surveys.filter("complete").filter(is_compared & (F.col("taken_at") <= F.lit(now)))
     whole = _complete_topics(newest, newest.rows(znodes), newest.rows(directories), newest.rows(leftovers), rules)

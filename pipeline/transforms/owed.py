@@ -27,7 +27,7 @@ _DEBT: Final = ("broker", "topic", "id_key", "znode", "since")
 
 
 def owed_by_broker(debts: DataFrame, directories: DataFrame) -> DataFrame:
-    """Return OWED_BY_BROKER, from all DEBTS and the DIRECTORIES of the surveys that may have seen theirs."""
+    """Return OWED_BY_BROKER, from all DEBTS and the AGENT_INVENTORY of the surveys that may have seen theirs."""
     named = debts.withColumns(
         {"id_key": F.coalesce("topic_id", F.lit("")), "znode": F.coalesce("created_zxid", F.lit(-1))}
     )

@@ -159,7 +159,7 @@ def _write_surveys(lake: Path, name: Callable[[str], str]) -> None:
     seen_dirs = ((1, "/d1", "local", None), (2, "/d2", "local", "x-0: Permission denied"), (3, "/d3", "broker", None))
     write(
         lake,
-        tables.DIRECTORIES,
+        tables.AGENT_INVENTORY,
         [
             {**seen, "kind": "log-dir", "broker": broker, "log_dir": name(path), "source": source, "problem": problem}
             for broker, path, source, problem in seen_dirs

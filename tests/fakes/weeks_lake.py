@@ -93,5 +93,5 @@ def _write_surveys(lake: Path, taken: list[int]) -> None:
                 }
             )
     write(lake, tables.SURVEYS, surveys)
-    write(lake, tables.DIRECTORIES, disks)
+    write(lake, tables.AGENT_INVENTORY, disks)
     write(lake, tables.LEFTOVERS, findings)

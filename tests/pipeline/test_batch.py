@@ -346,6 +346,6 @@ def test_surveys_are_taken_in_once_or_refused_with_the_reason(spark: SparkSessio
     assert lake.days(tables.LEFTOVERS) == [day(5)]
     assert lake.days(tables.VIOLATIONS) == [day(5), day(13)]
     after = everything(tmp_path)
-    assert before["directories"]
+    assert before["agent_inventory"]
     assert all(set(before[name]) <= set(after[name]) for name in before if name != "stale_topic_candidates")
     assert after["quarantine"] == before["quarantine"]

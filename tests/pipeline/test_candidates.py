@@ -166,7 +166,7 @@ Frames = tuple[DataFrame, DataFrame, DataFrame, DataFrame]
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession) -> Frames:
-    """SURVEYS, ZNODE_SNAPSHOT, DIRECTORIES, LEFTOVERS."""
+    """SURVEYS, ZNODE_SNAPSHOT, AGENT_INVENTORY, LEFTOVERS."""
     rows = [row for days in range(DAYS) for row in survey(days)]
     # Taken after NOW, and all topics are gone.
     rows.append({"table": "surveys", "survey_id": "s999", "taken_at": ago(-1), "day": ago(-1).date(), "complete": True})
@@ -177,7 +177,7 @@ def lake(spark: SparkSession) -> Frames:
     return (
         frame(spark, schemas.SURVEYS, table("surveys")),
         frame(spark, schemas.ZNODE_SNAPSHOT, table("znodes")),
-        frame(spark, schemas.DIRECTORIES, table("inventory")),
+        frame(spark, schemas.AGENT_INVENTORY, table("inventory")),
         frame(spark, schemas.LEFTOVERS, table("leftovers")),
     )
 

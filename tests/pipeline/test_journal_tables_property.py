@@ -78,7 +78,7 @@ def test_replicas(made: Made) -> None:
 def test_debts(made: Made, spark: SparkSession) -> None:
     assert _in_order(rows_of(made.debts)) == _in_order(made.wanted_debts)
     assert made.debts.columns == schemas_debts.DEBTS.names
-    owed = owed_by_broker(made.debts, empty(spark, schemas.DIRECTORIES))
+    owed = owed_by_broker(made.debts, empty(spark, schemas.AGENT_INVENTORY))
     assert _in_order(rows_of(owed)) == _in_order(reference_debts.owed_by_broker(made.wanted_debts))
     assert owed.columns == schemas_debts.OWED_BY_BROKER.names
     assert {debt["how"] for debt in made.wanted_debts} == {None, "paid", "void", "written off"}

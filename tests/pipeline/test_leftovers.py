@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +15,6 @@ from lethe.pipeline import schemas, tables
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.jobs.ingest_surveys import UNJUDGED, ingest_surveys
 from lethe.pipeline.jobs.report import DayRange
-from lethe.pipeline.transforms.directories import directories
 from lethe.pipeline.transforms.leftover_by_broker import leftover_by_broker
 from lethe.protocol.findings import Reason
 from lethe.protocol.survey_records import LEFTOVERS, MANIFEST, survey_id
@@ -24,7 +22,6 @@ from lethe.survey.keep import save_survey
 from lethe.survey.leftovers import leftovers as found_in_memory
 from lethe.survey.views import Survey
 from tests.fakes.random_surveys import draw_survey
-from tests.fakes.survey_rows import frame
 
 SURVEYS: Final = 150
 
@@ -110,39 +107,4 @@ def test_findings_by_broker_add_up(found: DataFrame, drawn: dict[str, Survey]) -
     assert {(row.survey_id, row.broker, row.reason): row.findings for row in rows} == wanted
     assert {(row.survey_id, row.broker, row.reason): row.size_bytes for row in rows if row.size_bytes} == {
         key: size for key, size in sizes.items() if size
-    }
-
-
-def test_what_was_read_is_preferred_to_what_was_told(spark: SparkSession) -> None:
-    when = datetime(2026, 1, 1, tzinfo=UTC)
-    head = {"survey_id": "s", "taken_at": when, "day": when.date()}
-
-    def row(broker: int, log_dir: str, source: str, directory: str | None) -> dict[str, object]:
-        kind = "replica" if directory else "log-dir"
-        return {**head, "broker": broker, "log_dir": log_dir, "source": source, "kind": kind, "directory": directory}
-
-    inventory = frame(
-        spark,
-        schemas.AGENT_INVENTORY,
-        [
-            row(1, "/d1", "local", None),
-            row(1, "/d1", "local", "orders-0"),
-            row(1, "/d1", "broker", None),
-            row(1, "/d1", "broker", "orders-0"),
-            row(1, "/d1", "broker", "gone-meanwhile-0"),
-            row(1, "/d2", "broker", None),
-            row(1, "/d2", "broker", "orders-1"),
-            row(2, "/d1", "broker", None),
-            row(2, "/d1", "broker", "orders-0"),
-        ],
-    )
-    seen = directories(inventory)
-    assert seen.schema.simpleString() == schemas.DIRECTORIES.simpleString()
-    assert {(r.broker, r.log_dir, r.directory, r.source) for r in seen.collect()} == {
-        (1, "/d1", None, "local"),
-        (1, "/d1", "orders-0", "local"),
-        (1, "/d2", None, "broker"),
-        (1, "/d2", "orders-1", "broker"),
-        (2, "/d1", None, "broker"),
-        (2, "/d1", "orders-0", "broker"),
     }

@@ -70,7 +70,7 @@ def test_later_lines_end_deletions_debts_and_stays_in_the_trash(spark: SparkSess
     lake = Lake(spark, str(tmp_path / "lake"))
     seen: list[list[tuple[Any, ...]]] = []
     with lake.writer("refresh"):
-        lake.append(tables.DIRECTORIES, _seen_directories(spark))
+        lake.append(tables.AGENT_INVENTORY, _seen_directories(spark))
         for new in (journal.lines[:first], journal.lines[first:]):
             lake.append(tables.CONTROLLER_EVENTS, events(spark, new))
             refresh_lasting(lake, [DAY])
@@ -177,5 +177,5 @@ def _seen_directories(spark: SparkSession) -> DataFrame:
         of | {"survey_id": "before", "taken_at": at, "partition": number, "size_bytes": size}
         for at, number, size in ((_BEFORE, 0, 30), (_BEFORE, 1, 40), (_AFTER, 0, 9), (_BEFORE, 2, 500))
     ]
-    names = tables.DIRECTORIES.schema.fieldNames()
-    return frame_of(spark, tables.DIRECTORIES.schema, (tuple(row.get(name) for name in names) for row in rows))
+    names = tables.AGENT_INVENTORY.schema.fieldNames()
+    return frame_of(spark, tables.AGENT_INVENTORY.schema, (tuple(row.get(name) for name in names) for row in rows))

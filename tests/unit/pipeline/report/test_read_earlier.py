@@ -52,7 +52,7 @@ class Surveys:
         for broker in (1, 2):
             seen_by = {"source": "local", "problem": unreadable} if broker in read else {"source": "broker"}
             self._add(
-                tables.DIRECTORIES,
+                tables.AGENT_INVENTORY,
                 {**seen, **seen_by, "broker": broker, "log_dir": read.get(broker, "/d"), "kind": "log-dir"},
             )
         for topic, topic_id in topics.items():
@@ -188,7 +188,7 @@ def test_an_older_look_does_not_make_up_for_a_newer_one_that_failed(surveys: Sur
 
 def test_a_lake_without_the_table_of_directories_does_not_say_what_was_read(surveys: Surveys, tmp_path: Path) -> None:
     surveys.survey("host-1", 0, {1: "/d", 2: "/d"}).report()
-    shutil.rmtree(tmp_path / tables.DIRECTORIES.path)
+    shutil.rmtree(tmp_path / tables.AGENT_INVENTORY.path)
     report = read_report(str(tmp_path))
     assert (report.disks, summarize(report).level) == (None, ReportLevel.ATTENTION)
     assert NO_DIRECTORIES in page(report)

@@ -42,7 +42,7 @@ class Surveys:
         ms = BEGAN_MS + self.taken * MS_PER_DAY
         shared = {"survey_id": f"s{self.taken}", "taken_at": at(ms), "day": day_of(ms)}
         write(self.lake, tables.SURVEYS, [{**shared, "complete": complete, "in_motion": [*moving]}])
-        write(self.lake, tables.DIRECTORIES, [{**shared, "kind": "log-dir", **disk} for disk in disks])
+        write(self.lake, tables.AGENT_INVENTORY, [{**shared, "kind": "log-dir", **disk} for disk in disks])
         write(self.lake, tables.LEFTOVERS, [{**shared, **each} for each in findings])
         self.taken += 1
 
@@ -113,7 +113,7 @@ def test_hosts_that_survey_their_own_disks_see_everything_together(tmp_path: Pat
         shared = {"survey_id": f"h{number}", "taken_at": at(ms + number), "day": day_of(ms)}
         write(tmp_path, tables.SURVEYS, [{**shared, "complete": True}], part=number)
         disks = [{"broker": n, "log_dir": f"/d{n}", "source": "local" if n == number else "broker"} for n in (1, 2)]
-        write(tmp_path, tables.DIRECTORIES, [{**shared, "kind": "log-dir", **disk} for disk in disks], part=number)
+        write(tmp_path, tables.AGENT_INVENTORY, [{**shared, "kind": "log-dir", **disk} for disk in disks], part=number)
         if number == 1:
             (one,) = read_trends(LakeReader(str(tmp_path)), DayRange()).periods
             assert one.surveys == SurveyTrend(1, saw_everything=False)
