@@ -35,6 +35,8 @@ _YEAR: Final = 350
 """Days, beyond which a day and a month are ambiguous."""
 _HEADROOM: Final = 1.06
 """Length of an axis of amounts, relative to the largest amount."""
+_AMOUNTS: Final = 4
+"""About how many ticks such an axis has."""
 
 
 class Tick(NamedTuple):
@@ -88,24 +90,22 @@ def log_scale(start: float, end: float) -> Scale:
     return Scale(scale.start, scale.end, _with_minor_ticks(ticks), is_log=True)
 
 
-def count_scale(most: float, *, wanted: int = 4) -> Scale:
+def count_scale(most: float) -> Scale:
     """Return a scale of whole numbers, from 0."""
-    step = max(round_step(most / wanted), 1)
-    return _linear(0, max(most, 1) * _HEADROOM, 0, step, number)
+    return diverging_scale(most, 0)
 
 
-def size_scale(most: float, *, wanted: int = 4) -> Scale:
+def size_scale(most: float) -> Scale:
     """Return a scale of bytes, from 0."""
-    step = max(round_step(most / wanted), 1)
-    return _linear(0, max(most, 1) * _HEADROOM, 0, step, lambda value: round_size(value) if value else "0")
+    return diverging_scale(most, 0, lambda value: round_size(value) if value else "0")
 
 
-def diverging_scale(up: float, down: float, *, wanted: int = 4) -> Scale:
-    """Return a scale of whole numbers from `down` below zero to `up` above it, labelled without a sign."""
-    step = max(round_step(max(up + down, 1) / wanted), 1)
+def diverging_scale(up: float, down: float, label: Callable[[float], str] = number) -> Scale:
+    """Return a scale from `down` below zero to `up` above it, labelled without a sign."""
+    step = max(round_step(max(up + down, 1) / _AMOUNTS), 1)
     low, high = -down * _HEADROOM, max(up, 0 if down else 1) * _HEADROOM
     first = -math.floor(down / step) * step
-    return _linear(low, high, first, step, lambda value: number(abs(value)))
+    return _linear(low, high, first, step, lambda value: label(abs(value)))
 
 
 def period_scale(days: Sequence[date]) -> Scale:

@@ -84,12 +84,7 @@ def _read(lake: LakeReader, title: str, days: DayRange) -> Report:
             limit=ROWS,
             where=and_filters(where, ds.field("size_class") == "all"),
         ),
-        stuck=lake.rows(
-            tables.STUCK_NOW,
-            StuckDeletion,
-            ("since", "topic", "topic_id", "span"),
-            limit=ROWS,
-        ),
+        stuck=lake.rows(tables.STUCK_NOW, StuckDeletion, ("since", "topic", "topic_id", "span"), limit=ROWS),
         slow_brokers=_slow_brokers(lake, where),
         reclaim_by_day=by_day,
         reclaim_by_broker=by_broker,
@@ -103,11 +98,7 @@ def _read(lake: LakeReader, title: str, days: DayRange) -> Report:
         candidates=lake.rows(tables.STALE_TOPIC_CANDIDATES, StaleTopic, ("-size_bytes", "topic"), limit=ROWS),
         promises=read_promises(lake),
         tenures=lake.rows(
-            tables.CONTROLLER_TENURES,
-            Tenure,
-            ("-elected_at", "-epoch", "controller"),
-            limit=ROWS,
-            where=where,
+            tables.CONTROLLER_TENURES, Tenure, ("-elected_at", "-epoch", "controller"), limit=ROWS, where=where
         ),
         violations=violations,
         violations_by_rule=by_rule,
@@ -150,16 +141,7 @@ def _findings(lake: LakeReader, survey: SurveyRow | None) -> Rows[Finding]:
     """Return the findings of that survey: pending ones last, then by standing and size."""
     if survey is None:
         return Rows()
-    order = (
-        "standing",
-        "-size_bytes",
-        "place",
-        "reason",
-        "what",
-        "broker",
-        "topic",
-        "partition",
-    )
+    order = ("standing", "-size_bytes", "place", "reason", "what", "broker", "topic", "partition")
     newest = rows_of_surveys([survey])
     pending = ds.field("standing") == Standing.PENDING.code
     first = lake.rows(tables.LEFTOVERS, Finding, order, limit=ROWS, where=newest & ~pending)
@@ -170,13 +152,7 @@ def _findings(lake: LakeReader, survey: SurveyRow | None) -> Rows[Finding]:
 def _counts(lake: LakeReader, surveys: tuple[SurveyRow, ...]) -> tuple[FindingCount, ...]:
     if not surveys:
         return ()
-    order = (
-        "-taken_at",
-        "standing",
-        "place",
-        "reason",
-        "broker",
-    )
+    order = ("-taken_at", "standing", "place", "reason", "broker")
     return lake.rows(
         tables.LEFTOVER_BY_BROKER, FindingCount, order, limit=MAX_COUNTS, where=rows_of_surveys(surveys)
     ).shown

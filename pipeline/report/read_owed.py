@@ -28,21 +28,10 @@ def read_promises(lake: LakeReader) -> Promises:
     owing = sorted(
         (row for row in newest.values() if row.open), key=lambda row: (-(row.owed_bytes or 0), row.broker or 0)
     )
+    is_open = ds.field("how").is_null()
     return Promises(
         Rows.of(owing, SHOWN),
-        lake.rows(
-            tables.DEBTS,
-            OpenDebt,
-            ("since", "topic", "broker"),
-            limit=SHOWN,
-            where=ds.field("how").is_null(),
-        ),
+        lake.rows(tables.DEBTS, OpenDebt, ("since", "topic", "broker"), limit=SHOWN, where=is_open),
         {how: many for how, many in closed.items() if many},
-        lake.rows(
-            tables.TRASH,
-            TrashedTopic,
-            ("until", "topic"),
-            limit=SHOWN,
-            where=ds.field("how").is_null(),
-        ),
+        lake.rows(tables.TRASH, TrashedTopic, ("until", "topic"), limit=SHOWN, where=is_open),
     )

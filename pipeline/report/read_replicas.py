@@ -10,10 +10,9 @@ import pyarrow.compute as pc
 
 from lethe.pipeline.report.lake_reader import LakeReader, milliseconds
 from lethe.pipeline.report.values import BrokerReplicas, DeletionSpan, SpanKey
-from lethe.pipeline.tables import REPLICA_DELETIONS
+from lethe.pipeline.tables import DELETION_SPANS, REPLICA_DELETIONS
 
-_SPAN: Final = ("topic", "topic_id", "span")
-_KEY: Final = [*_SPAN, "broker"]
+_KEY: Final = [*DELETION_SPANS.key, "broker"]
 _ORDER: Final = [(name, "ascending") for name in _KEY]
 _COLUMNS: Final = [*_KEY, "acked_at", "attempts", "refused", "last_refusal"]
 _SUMS: Final = (
@@ -59,7 +58,7 @@ def _keys(spans: Sequence[DeletionSpan]) -> pa.Table:
 def _of(batch: pa.Table, wanted: pa.Table) -> pa.Table:
     """Return one row per replica of the wanted spans, as a sum of one."""
     has_id = batch.set_column(1, "topic_id", pc.fill_null(batch.column("topic_id"), ""))
-    rows = has_id.join(wanted, list(_SPAN), join_type="left semi")
+    rows = has_id.join(wanted, list(DELETION_SPANS.key), join_type="left semi")
     return pa.table(
         {
             **{name: rows.column(name) for name in _KEY},

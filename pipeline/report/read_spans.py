@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final
@@ -33,7 +33,6 @@ SIZE_CLASSES: Final = ((10, "1-9"), (100, "10-99"), (1000, "100-999"))
 LARGEST_CLASS: Final = "1000+"
 UNKNOWN_CLASS: Final = "unknown"
 """No event record has the number of replicas."""
-_NAME: Final = ("topic", "topic_id", "span")
 _STEP_WIDTHS_MS: Final = tuple(
     1000 * seconds
     for seconds in (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 10_800, 21_600, 86_400)
@@ -147,9 +146,9 @@ def _choices(batch: pa.Table) -> list[tuple[str, tuple[str, ...], pa.Table]]:
     is_over = pc.fill_null(pc.is_in(batch.column("outcome"), value_set=pa.array([*ENDED_AT])), False)
     rest = batch.filter(is_over)
     return [
-        ("open", ("marked_at", *_NAME), batch.filter(pc.invert(is_over))),
-        ("slow", ("-reclaimed_ms", "-deleted_ms", "marked_at", *_NAME), rest),
-        ("late", ("-marked_at", *_NAME), rest),
+        ("open", ("marked_at", *DELETION_SPANS.key), batch.filter(pc.invert(is_over))),
+        ("slow", ("-reclaimed_ms", "-deleted_ms", "marked_at", *DELETION_SPANS.key), rest),
+        ("late", ("-marked_at", *DELETION_SPANS.key), rest),
     ]
 
 
@@ -160,38 +159,30 @@ def _chosen(kept: Mapping[str, pa.Table], limit: int) -> pa.Table:
     rest = len(tables[1])
     still_open = tables[0].slice(0, limit - min(rest, limit * 3 // 5))
     slow = tables[1].slice(0, max((limit - len(still_open)) // 2, limit - len(still_open) - rest))
-    known = {_key(row) for row in slow.select(_KEY).to_pylist()}
+    known = set(_keys(slow))
     left = limit - len(still_open) - len(slow)
-    fresh = [number for number, row in enumerate(tables[2].select(_KEY).to_pylist()) if _key(row) not in known]
+    fresh = [number for number, key in enumerate(_keys(tables[2])) if key not in known]
     together = pa.concat_tables([still_open, slow, tables[2].take(pa.array(fresh[:left], pa.int64()))])
-    return first_rows(together, ("marked_at", *_NAME), limit)
+    return first_rows(together, ("marked_at", *DELETION_SPANS.key), limit)
 
 
-_KEY: Final = ["topic", "topic_id", "span"]
-
-
-def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in _KEY)
+def _keys(spans: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(spans.column(name).to_pylist() for name in DELETION_SPANS.key), strict=True))
 
 
 def _with_intervals(span: DeletionSpan) -> DeletionSpan:
-    held = tuple(
-        Interval(each["held_by"] or "", each["since"], each["until"], each["ms"]) for each in _objects(span.held)
-    )
-    waited = tuple(
-        Interval(each["reason"] or "", each["since"], each["until"], each["ms"], each["broker"], each["replicas"])
-        for each in _objects(span.waited_for)
-    )
     return span._replace(
-        held=held,
-        waited_for=waited,
-        controllers=tuple(span.controllers or ()),
-        owed_by=tuple(span.owed_by or ()),
+        held=tuple(_interval(each, "held_by") for each in span.held or ()),
+        waited_for=tuple(_interval(each, "reason") for each in span.waited_for or ()),
+        controllers=span.controllers or (),
+        owed_by=span.owed_by or (),
     )
 
 
-def _objects(values: Sequence[Any] | None) -> Sequence[Mapping[str, Any]]:
-    return values or ()
+def _interval(read: Any, why: str) -> Interval:
+    """Return a hold or a wait, as it was read: with the fields of its column."""
+    of_wait = (read.get("broker"), read.get("replicas"))
+    return Interval(read[why] or "", read["since"], read["until"], read["ms"], *of_wait)
 
 
 # --- over time ----------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from lethe.pipeline.report.components import (
 from lethe.pipeline.report.formatting import count, cut, duration, number
 from lethe.pipeline.report.html_table import COMPACT, Cell, Column, table
 from lethe.pipeline.report.markup import Markup, el, join
-from lethe.pipeline.report.summary import audit_coverage, is_audited
+from lethe.pipeline.report.summary import audit_coverage, audit_errors, is_audited
 from lethe.pipeline.report.values import BadLine, Report, Rows, SlowBroker, Tenure, Violation
 from lethe.protocol.counting import listed, plural
 
@@ -93,7 +93,11 @@ def controllers(report: Report) -> Section:
     scale = _tenure_scale(rows.shown, last)
     columns: list[Column[Tenure]] = [
         Column("Controller", "name", lambda row: Cell(f"controller {row.controller}", row.controller, _why(row))),
-        Column(_axis(scale), "plot", lambda row: Cell(_tenure_bar(row, scale, last), row.elected_at)),
+        Column(
+            svg.picture("Time, UTC", "", 20, svg.tick_labels(scale, 12), class_="axis"),
+            "plot",
+            lambda row: Cell(_tenure_bar(row, scale, last), row.elected_at),
+        ),
         Column("Epoch", "number", lambda row: number_cell(row.epoch)),
         Column("Elected (UTC)", "time", lambda row: instant_cell(row.elected_at)),
         Column("Active after", "number", lambda row: duration_cell(row.loading_ms)),
@@ -119,13 +123,6 @@ def _tenure_end(row: Tenure, last: int | None) -> int | None:
     if row.elected_at is not None and row.tenure_ms is not None:
         return row.elected_at + row.tenure_ms
     return last
-
-
-def _axis(scale: Scale) -> Markup:
-    labels = join(
-        svg.text(tick.place, 12, tick.label, "tick minor" if tick.is_minor else "tick") for tick in scale.ticks
-    )
-    return svg.picture("Time, UTC", "", 20, labels, class_="axis")
 
 
 def _why(row: Tenure) -> str | None:
@@ -154,7 +151,7 @@ def _tenure_bar(row: Tenure, scale: Scale, last: int | None) -> Markup:
 
 def audit(report: Report) -> Section:
     rows = report.violations
-    errors = sum(many for (severity, _), many in report.violations_by_rule.items() if severity != "warning")
+    errors = audit_errors(report)
     if not rows.total:
         said = "None of these days is audited: lethe pipeline run audits the days whose lines it reads."
         if report.audited_days:

@@ -56,7 +56,7 @@ def summarize(report: Report) -> ReportSummary:
         parts.append(f"{count(report.stuck.total, 'topic')} stuck")
     parts += _found(report)
     sentence = ", ".join(parts)
-    errors = _errors(report)
+    errors = audit_errors(report)
     warnings = report.violations.total - errors
     rules = "no audit violations" if report.audited_days else "not audited"
     if errors:
@@ -75,7 +75,7 @@ def summarize(report: Report) -> ReportSummary:
 def figures(report: Report) -> tuple[KeyFigure, ...]:
     """Return the row of key figures."""
     deletions = report.deletions
-    errors = _errors(report)
+    errors = audit_errors(report)
     warnings = report.violations.total - errors
     found = _count_found(report)
     pending = _counts(report)[Standing.PENDING]
@@ -266,7 +266,8 @@ def _count_found(report: Report) -> int:
     return sum(found[standing] for standing in FINDINGS)
 
 
-def _errors(report: Report) -> int:
+def audit_errors(report: Report) -> int:
+    """Return the number of violations with severity error."""
     return sum(many for (severity, _), many in report.violations_by_rule.items() if severity != "warning")
 
 

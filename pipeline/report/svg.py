@@ -55,14 +55,25 @@ def text(x: float, y: float, words: str, class_: str) -> Markup:
     return el("text", words, x=percent(x), y=f"{y:g}", class_=class_, text_anchor=anchor)
 
 
+def tick_labels(scale: Scale, y: float) -> Markup:
+    """Return the labels of the ticks."""
+    return join(text(tick.place, y, tick.label, "tick minor" if tick.is_minor else "tick") for tick in scale.ticks)
+
+
+def definitions(*parts: Markup) -> Markup:
+    """Return what other charts of the page refer to; it is not drawn."""
+    return el("svg", el("defs", *parts), width=0, height=0, class_="shared", aria_hidden="true")
+
+
+def hatching(id_: str, *parts: Markup) -> Markup:
+    """Return a pattern with diagonal lines, for `definitions`."""
+    return el("pattern", *parts, id=id_, width=6, height=6, patternUnits="userSpaceOnUse")
+
+
 def bottom_axis(scale: Scale, height: int) -> Markup:
     """Return vertical grid lines at the ticks, with labels below."""
-    parts: list[Markup] = []
-    for tick in scale.ticks:
-        minor = " minor" if tick.is_minor else ""
-        parts.append(vertical(tick.place, 0, height, f"grid{minor}"))
-        parts.append(text(tick.place, height + 13, tick.label, f"tick{minor}"))
-    return join(parts)
+    grid = (vertical(tick.place, 0, height, "grid minor" if tick.is_minor else "grid") for tick in scale.ticks)
+    return join((*grid, tick_labels(scale, height + 13)))
 
 
 def left_axis(scale: Scale, height: int) -> Markup:

@@ -104,32 +104,22 @@ def plan(spans: Sequence[DeletionSpan], tenures: Sequence[Tenure] = ()) -> Timel
 
 def axis(plan: TimelinePlan) -> Markup:
     """Return the axis labels, for the column head."""
-    labels = join(
-        svg.text(tick.place, 12, tick.label, "tick minor" if tick.is_minor else "tick") for tick in plan.scale.ticks
-    )
     marks = join(
         el("g", el("title", words), svg.vertical(place, 15, 20, "change"), class_="changes")
         for place, words in plan.changes
     )
     title = "Time of day, UTC" if plan.is_clock else "Time since the mark"
-    return svg.picture(title, "", ROW_PX, labels, marks, class_="axis")
+    return svg.picture(title, "", ROW_PX, svg.tick_labels(plan.scale, 12), marks, class_="axis")
 
 
 def shared(plan: TimelinePlan) -> Markup:
     """Return the background of all rows, which each row refers to."""
     lines = [svg.vertical(tick.place, 0, ROW_PX + 8, "grid") for tick in plan.scale.ticks]
     lines += [svg.vertical(place, 0, ROW_PX + 8, "change") for place, _ in plan.changes]
-    hatch = el(
-        "pattern",
-        el("rect", width=6, height=6, class_="hatch-ground"),
-        el("path", d="M0 6L6 0", class_="hatch-line"),
-        id="hatch",
-        width=6,
-        height=6,
-        patternUnits="userSpaceOnUse",
-    )
+    ground = el("rect", width=6, height=6, class_="hatch-ground")
+    hatch = svg.hatching("hatch", ground, el("path", d="M0 6L6 0", class_="hatch-line"))
     symbol = el("symbol", *lines, id="rows-behind", overflow="visible")
-    return el("svg", el("defs", hatch, symbol), width=0, height=0, class_="shared", aria_hidden="true")
+    return svg.definitions(hatch, symbol)
 
 
 def bar(plan: TimelinePlan, span: DeletionSpan) -> Markup:

@@ -86,15 +86,7 @@ def panels(periods: Sequence[Period]) -> tuple[Panel, ...]:
 
 def pattern() -> Markup:
     """Return the hatching of UNSEEN, once for the page."""
-    hatch = el(
-        "pattern",
-        el("path", d="M0 6L6 0", class_="unseen-line"),
-        id="unseen",
-        width=6,
-        height=6,
-        patternUnits="userSpaceOnUse",
-    )
-    return el("svg", el("defs", hatch), width=0, height=0, class_="shared", aria_hidden="true")
+    return svg.definitions(svg.hatching("unseen", el("path", d="M0 6L6 0", class_="unseen-line")))
 
 
 def name(period: Period) -> str:
