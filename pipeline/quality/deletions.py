@@ -32,6 +32,7 @@ from lethe.pipeline.quality.evidence import (
     rare_records_of_type,
     record_name,
     skew,
+    topic_violation,
     unhosted_replicas,
 )
 from lethe.pipeline.quality.ranges import are_valid, numbers_in
@@ -75,17 +76,15 @@ def _after_done(spans: DataFrame) -> DataFrame:
     went_on = F.when(same_run, _number_of("last_line") > _number_of("done_line")).otherwise(
         F.col("last_at") > F.col("done_at") + skew()
     )
+    detail = F.format_string(
+        "it was deleted at %s, and went on until %s; it was done %d %s",
+        F.col("done_at").cast("string"),
+        F.col("last_at").cast("string"),
+        "dones",
+        plural_of(F.col("dones"), "time"),
+    )
     return spans.where((F.col("dones") > 1) | went_on).select(
-        F.format_string("topic/%s", "topic").alias("subject"),
-        F.col("last_at").alias("time"),
-        F.format_string(
-            "it was deleted at %s, and went on until %s; it was done %d %s",
-            F.col("done_at").cast("string"),
-            F.col("last_at").cast("string"),
-            "dones",
-            plural_of(F.col("dones"), "time"),
-        ).alias("detail"),
-        F.array_distinct(F.array("done_line", "last_line")).alias("event_ids"),
+        *topic_violation("last_at", detail, "done_line", "last_line")
     )
 
 
@@ -95,19 +94,15 @@ def _after_vanishing(spans: DataFrame) -> DataFrame:
         "topic", "topic_id", (F.col("span") + 1).alias("span"), "last_at", F.col("last_line").alias("end_line")
     )
     unmarked = spans.where(F.col("marked_at").isNull() & F.col("outcome").isin(DONE, OPEN))
+    detail = F.format_string(
+        "another process had removed it by %s, it was not marked again, and its deletion continued until %s",
+        F.col("last_at").cast("string"),
+        F.col("time").cast("string"),
+    )
     return (
         unmarked.select("topic", "topic_id", "span", F.col("last_at").alias("time"), "last_line")
         .join(vanished, ["topic", "topic_id", "span"], "inner")
-        .select(
-            F.format_string("topic/%s", "topic").alias("subject"),
-            "time",
-            F.format_string(
-                "another process had removed it by %s, it was not marked again, and its deletion continued until %s",
-                F.col("last_at").cast("string"),
-                F.col("time").cast("string"),
-            ).alias("detail"),
-            F.array("end_line", "last_line").alias("event_ids"),
-        )
+        .select(*topic_violation("time", detail, "end_line", "last_line"))
     )
 
 
@@ -127,23 +122,19 @@ def without_outcome(evidence: Evidence, shared: SharedFrames) -> DataFrame:
         .where(F.col("what") == "active")
         .select(F.struct("time", "subject", record_name().alias("line")).alias("active"))
     )
+    detail = F.format_string(
+        "its deletion came as far as %s, and %s, active since %s, says nothing of it",
+        "phase",
+        "active.subject",
+        F.col("active.time").cast("string"),
+    )
     return (
         evidence.deletion_spans.where(F.col("outcome") == OPEN)
         .select("topic", "topic_id", "span", "phase", "last_at", "last_line")
         .join(F.broadcast(taken_over), F.col("last_at") + skew() < F.col("active.time"), "inner")
         .groupBy("topic", "topic_id", "span", "phase", "last_line")
         .agg(F.min("active").alias("active"))
-        .select(
-            F.format_string("topic/%s", "topic").alias("subject"),
-            F.col("active.time").alias("time"),
-            F.format_string(
-                "its deletion came as far as %s, and %s, active since %s, says nothing of it",
-                "phase",
-                "active.subject",
-                F.col("active.time").cast("string"),
-            ).alias("detail"),
-            F.array("last_line", "active.line").alias("event_ids"),
-        )
+        .select(*topic_violation("active.time", detail, "last_line", "active.line"))
     )
 
 
@@ -164,15 +155,11 @@ def missing_acks(evidence: Evidence, shared: SharedFrames) -> DataFrame:
     wanted = F.col("replicas") - F.coalesce("on_no_disk", F.lit(0))
     wanted = wanted - F.coalesce("owed_replicas", F.lit(0))
     spans = _recorded_in_full(evidence, shared, lacks_acks())
+    detail = F.format_string("%d of %d %s acknowledged", acked, wanted, plural_of(wanted, "replica"))
     return (
         spans.join(_on_no_disk(spans, shared), ["topic", "id_key", "span"], "left")
         .where(~acked.between(wanted, F.col("replicas")))
-        .select(
-            F.format_string("topic/%s", "topic").alias("subject"),
-            F.col("done_at").alias("time"),
-            F.format_string("%d of %d %s acknowledged", acked, wanted, plural_of(wanted, "replica")).alias("detail"),
-            F.array().cast("array<string>").alias("event_ids"),
-        )
+        .select(*topic_violation("done_at", detail))
     )
 
 
@@ -214,33 +201,27 @@ def _on_no_disk(spans: DataFrame, shared: SharedFrames) -> DataFrame:
 
 def closed_twice(evidence: Evidence, _: SharedFrames) -> DataFrame:
     """Debts that controllers closed more than once: the later one has asked for a deletion that nobody owed."""
-    return evidence.debts.where(F.col("closed_again_at").isNotNull()).select(
-        F.format_string("topic/%s", "topic").alias("subject"),
-        F.col("closed_again_at").alias("time"),
-        F.format_string(
-            "the debt of broker %d was %s at %s, and closed again", "broker", "how", F.col("closed_at").cast("string")
-        ).alias("detail"),
-        F.array("closed_line").alias("event_ids"),
+    detail = F.format_string(
+        "the debt of broker %d was %s at %s, and closed again", "broker", "how", F.col("closed_at").cast("string")
     )
+    twice = evidence.debts.where(F.col("closed_again_at").isNotNull())
+    return twice.select(*topic_violation("closed_again_at", detail, "closed_line"))
 
 
 def late_debts(evidence: Evidence, shared: SharedFrames) -> DataFrame:
     """Debts that were not written before the znodes of their topic went, of deletions that the journal has in full."""
     is_known = (F.col("started_at") <= F.col("done_at")) & F.col("znodes_gone_at").isNotNull()
     spans = _recorded_in_full(evidence, shared, is_known).select("topic", "id_key", "span", "znodes_gone_at")
-    gone = F.col("znodes_gone_at")
+    gone, is_unwritten = F.col("znodes_gone_at"), F.col("written_line").isNull()
+    detail = F.format_string(
+        "its znodes went at %s, and no debt of broker %d was written by then", gone.cast("string"), "broker"
+    )
+    time = F.coalesce(F.when(is_unwritten, F.col("closed_at")), "since")
     return (
         evidence.debts.withColumn("id_key", F.coalesce("topic_id", F.lit("")))
         .join(spans, ["topic", "id_key", "span"], "inner")
-        .where(F.col("written_line").isNull() | (F.col("since") > gone + skew()))
-        .select(
-            F.format_string("topic/%s", "topic").alias("subject"),
-            F.coalesce(F.when(F.col("written_line").isNull(), F.col("closed_at")), "since").alias("time"),
-            F.format_string(
-                "its znodes went at %s, and no debt of broker %d was written by then", gone.cast("string"), "broker"
-            ).alias("detail"),
-            F.array_compact(F.array("written_line", "closed_line")).alias("event_ids"),
-        )
+        .where(is_unwritten | (F.col("since") > gone + skew()))
+        .select(*topic_violation(time, detail, "written_line", "closed_line"))
     )
 
 
@@ -249,33 +230,16 @@ def late_debts(evidence: Evidence, shared: SharedFrames) -> DataFrame:
 
 def wrong_order(evidence: Evidence, _: SharedFrames) -> DataFrame:
     """Deletions that reached a step before the one that leads to it."""
-    wrong = F.array_compact(
-        F.array(
-            *(
-                F.when(
-                    F.col(early) > F.col(late) + skew(),
-                    F.format_string(
-                        "%s %s is before %s %s",
-                        F.lit(late),
-                        F.col(late).cast("string"),
-                        F.lit(early),
-                        F.col(early).cast("string"),
-                    ),
-                )
-                for early, late in _ORDER
-            )
-        )
-    )
-    return (
-        evidence.deletion_spans.withColumn("wrong", wrong)
-        .where(F.size("wrong") > 0)
-        .select(
-            F.format_string("topic/%s", "topic").alias("subject"),
-            began_at().alias("time"),
-            F.array_join("wrong", "; ").alias("detail"),
-            F.array().cast("array<string>").alias("event_ids"),
-        )
-    )
+    wrong = F.array_compact(F.array(*(_is_before(late, early) for early, late in _ORDER)))
+    spans = evidence.deletion_spans.withColumn("wrong", wrong).where(F.size("wrong") > 0)
+    return spans.select(*topic_violation(began_at(), F.array_join("wrong", "; ")))
+
+
+def _is_before(late: str, early: str) -> Column:
+    """Return that the later step is before the earlier one, in words; null if it is not."""
+    at_late, at_early = F.col(late), F.col(early)
+    words = F.format_string(f"{late} %s is before {early} %s", at_late.cast("string"), at_early.cast("string"))
+    return F.when(at_early > at_late + skew(), words)
 
 
 # --- ids ----------------------------------------------------------------------------------------------------------
@@ -297,16 +261,12 @@ def reused_ids(evidence: Evidence, _: SharedFrames) -> DataFrame:
         .select("topic_id")
     )
     by_name = Window.partitionBy("topic_id").orderBy("first_at", "topic")
+    detail = F.format_string("its id %s was that of topic %s", "topic_id", "before")
     return (
         everything.join(F.broadcast(shared), ["topic_id"], "left_semi")
         .groupBy("topic_id", "topic")
         .agg(F.min("time").alias("first_at"), F.min("line").alias("line"))
         .withColumns({"before": F.lag("topic").over(by_name), "line_before": F.lag("line").over(by_name)})
         .where(F.col("before").isNotNull())
-        .select(
-            F.format_string("topic/%s", "topic").alias("subject"),
-            F.col("first_at").alias("time"),
-            F.format_string("its id %s was that of topic %s", "topic_id", "before").alias("detail"),
-            F.array_compact(F.array("line_before", "line")).alias("event_ids"),
-        )
+        .select(*topic_violation("first_at", detail, "line_before", "line"))
     )

@@ -81,6 +81,23 @@ def record_name(source: str = "source", id_: str = "id") -> Column:
     return F.concat_ws(" ", F.col(source), F.col(id_))
 
 
+def topic_violation(time: str | Column, detail: Column, *lines: str) -> tuple[Column, ...]:
+    """Return subject, time, detail, event_ids of what is wrong with the row's topic; `lines` are columns with names of
+    records."""
+    at = F.col(time) if isinstance(time, str) else time
+    ids = F.array_distinct(F.array_compact(F.array(*lines).cast("array<string>")))
+    return F.format_string("topic/%s", "topic").alias("subject"), at.alias("time"), *_described(detail, ids)
+
+
+def violation(detail: Column, *lines: Column) -> tuple[Column, ...]:
+    """Return the same of the row's subject and time."""
+    return F.col("subject"), F.col("time"), *_described(detail, F.array(*lines))
+
+
+def _described(detail: Column, event_ids: Column) -> tuple[Column, Column]:
+    return detail.alias("detail"), event_ids.alias("event_ids")
+
+
 def records_of_type(
     events: DataFrame, kind: EventRecordType, data: StructType, writer: str = "controller"
 ) -> DataFrame:

@@ -29,6 +29,7 @@ from lethe.pipeline.quality.evidence import (
     record_name,
     records_of_type,
     skew,
+    violation,
 )
 from lethe.protocol.journal import EventRecordType
 
@@ -62,6 +63,11 @@ def falling_epochs(_: Evidence, shared: SharedFrames) -> DataFrame:
     """Elections in an epoch that another election had, or after a higher one."""
     # All elections of a cluster are few: they fit into one partition.
     by_epoch = Window.partitionBy(F.lit(1)).orderBy("epoch", "time", "source", "id")
+    is_same = F.col("before") == F.col("epoch")
+    twice = F.format_string("epoch %d was given twice", "epoch")
+    out_of_order = F.format_string(
+        "epoch %d before epoch %d, at %s", "epoch", "before", F.col("before_at").cast("string")
+    )
     return (
         _elections(shared)
         .where(F.col("what") == "elected")
@@ -72,20 +78,8 @@ def falling_epochs(_: Evidence, shared: SharedFrames) -> DataFrame:
                 "before_line": F.lag(record_name()).over(by_epoch),
             }
         )
-        .where((F.col("before") == F.col("epoch")) | (F.col("before_at") > F.col("time") + skew()))
-        .select(
-            "subject",
-            "time",
-            F.when(F.col("before") == F.col("epoch"), F.format_string("epoch %d was given twice", "epoch"))
-            .when(
-                F.col("before") < F.col("epoch"),
-                F.format_string(
-                    "epoch %d before epoch %d, at %s", "epoch", "before", F.col("before_at").cast("string")
-                ),
-            )
-            .alias("detail"),
-            F.array("before_line", record_name()).alias("event_ids"),
-        )
+        .where(is_same | (F.col("before_at") > F.col("time") + skew()))
+        .select(*violation(F.when(is_same, twice).otherwise(out_of_order), F.col("before_line"), record_name()))
     )
 
 
@@ -100,23 +94,19 @@ def overlapping(_: Evidence, shared: SharedFrames) -> DataFrame:
         F.col("time").alias("active_at"),
         record_name().alias("other_line"),
     )
+    detail = F.format_string(
+        "it resigned epoch %d when %s had been active in epoch %d since %s",
+        "epoch",
+        "by.other_subject",
+        "by.other_epoch",
+        F.col("by.active_at").cast("string"),
+    )
     during = (F.col("other_epoch") > F.col("epoch")) & (F.col("active_at") + skew() < F.col("time"))
     return (
         ended.join(F.broadcast(active), during & (F.col("other") != F.col("source")), "inner")
         .groupBy("source", "id", "subject", "time", "epoch")
         .agg(F.min_by(F.struct("other_subject", "other_epoch", "active_at", "other_line"), "other_epoch").alias("by"))
-        .select(
-            "subject",
-            "time",
-            F.format_string(
-                "it resigned epoch %d when %s had been active in epoch %d since %s",
-                "epoch",
-                "by.other_subject",
-                "by.other_epoch",
-                F.col("by.active_at").cast("string"),
-            ).alias("detail"),
-            F.array("by.other_line", record_name()).alias("event_ids"),
-        )
+        .select(*violation(detail, F.col("by.other_line"), record_name()))
     )
 
 
@@ -134,22 +124,14 @@ def unfenced_writes(_: Evidence, shared: SharedFrames) -> DataFrame:
     )
     in_tenure = writes.join(F.broadcast(own), ["source", "run"], "inner").where(F.col("elected_seq") < F.col("seq"))
     of = in_tenure.groupBy("source", "id", "subject", "time", "begun", "first_path").agg(F.max("epoch").alias("epoch"))
+    words = "a write that began with %s, in epoch %d, took effect when epoch %d had begun"
+    detail = F.format_string(words, "first_path", "epoch", "later_epoch")
     taken = (F.col("later_epoch") > F.col("epoch")) & (F.col("elected_at") + skew() < F.col("begun"))
     return (
         of.join(F.broadcast(later), taken, "inner")
         .groupBy("source", "id", "subject", "time", "begun", "first_path", "epoch")
         .agg(F.min("later_epoch").alias("later_epoch"))
-        .select(
-            "subject",
-            "time",
-            F.format_string(
-                "a write that began with %s, in epoch %d, took effect when epoch %d had begun",
-                "first_path",
-                "epoch",
-                "later_epoch",
-            ).alias("detail"),
-            F.array(record_name()).alias("event_ids"),
-        )
+        .select(*violation(detail, record_name()))
     )
 
 
@@ -158,22 +140,13 @@ def obeyed_late(evidence: Evidence, _: SharedFrames) -> DataFrame:
     the day before."""
     today = Window.partitionBy("source", "run", "day").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     yesterday = Window.partitionBy("source", "run").orderBy("day").rangeBetween(-1, -1)
+    words = "it obeyed %s of controller %d in epoch %d after one of epoch %d"
+    detail = F.format_string(words, "api", "controller", "controller_epoch", "highest")
     heard = F.greatest(F.max("controller_epoch").over(today), F.max("controller_epoch").over(yesterday))
     return (
         records_of_type(evidence.controller_events, EventRecordType.REQUEST, _REQUEST, writer="broker")
         .withColumn("day", F.unix_date(F.to_date("time")))
         .withColumn("highest", heard)
         .where("controller_epoch < highest AND coalesce(answers['NONE'], 0) > 0")
-        .select(
-            "subject",
-            "time",
-            F.format_string(
-                "it obeyed %s of controller %d in epoch %d after one of epoch %d",
-                "api",
-                "controller",
-                "controller_epoch",
-                "highest",
-            ).alias("detail"),
-            F.array(record_name()).alias("event_ids"),
-        )
+        .select(*violation(detail, record_name()))
     )

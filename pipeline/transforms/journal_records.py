@@ -47,18 +47,15 @@ def phase_records(events: DataFrame) -> DataFrame:
     return (
         events.where((F.col("type") == "deletion-phase") | is_refused_deletion())
         .select(
-            topic_of_subject().alias("topic"),
-            _id_key(),
-            F.col("time").alias("at"),
-            "source",
-            _seq().alias("seq"),
-            "id",
+            *_of_topic(),
+            *_line(),
             _number_after("source", "/lethe/controller/").alias("controller"),
             F.when(is_refusal, refused_as).otherwise(F.col("said.phase")).alias("phase"),
             F.col("said.partition_count").alias("partitions"),
             F.col("said.replica_count").alias("replicas"),
-            F.col("said.held_by").alias("held_by"),
-            _marked_at().alias("marked_at"),
+            *_said("held_by"),
+            # ZooKeeper's clock may be ahead of the writer's.
+            F.least(F.timestamp_millis("said.marked_at_ms"), "time").alias("marked_at"),
             is_refusal.alias("is_refusal"),
         )
         .where("topic is not null and phase is not null and at is not null")
@@ -86,9 +83,7 @@ def replica_records(events: DataFrame) -> DataFrame:
         events.where(moved | answered)
         .select("type", "time", "subject", "said", F.explode(by_brokers).alias("on"))
         .select(
-            topic_of_subject().alias("topic"),
-            _id_key(),
-            F.col("time").alias("at"),
+            *_of_topic(),
             F.when(F.col("type") == "ack", by_result).when(F.col("said.machine") == "replica", by_state).alias("kind"),
             F.explode(_numbers("on.brokers")).alias("broker"),
             F.col("on.partitions").alias("ranges"),
@@ -128,20 +123,12 @@ def debt_records(events: DataFrame) -> DataFrame:
     return (
         events.where(F.col("type") == "debt")
         .select(
-            topic_of_subject().alias("topic"),
-            _id_key(),
-            F.col("said.broker").alias("broker"),
+            *_of_topic(),
+            *_line(),
             F.coalesce(zxid, since_ms, F.lit(-1)).alias("znode"),
-            zxid.alias("created_zxid"),
-            F.col("time").alias("at"),
-            "source",
-            _seq().alias("seq"),
-            "id",
-            F.col("said.what").alias("what"),
             F.col("said.partitions").alias("ranges"),
             F.coalesce(F.timestamp_millis(since_ms), "time").alias("since"),
-            F.col("said.size_bytes").alias("size_bytes"),
-            F.col("said.why").alias("why"),
+            *_said("broker", "created_zxid", "what", "size_bytes", "why"),
         )
         .where("topic is not null and broker is not null and at is not null")
         .where(F.col("what").isin(WRITTEN, PAID, VOID, WRITTEN_OFF))
@@ -161,12 +148,8 @@ def trash_records(events: DataFrame) -> DataFrame:
     return (
         events.where(begins | is_trash_record())
         .select(
-            topic_of_subject().alias("topic"),
-            _id_key(),
-            F.col("time").alias("at"),
-            "source",
-            _seq().alias("seq"),
-            "id",
+            *_of_topic(),
+            *_line(),
             F.when(begins, QUEUED).otherwise(F.col("said.what")).alias("what"),
             F.col("said.partitions").alias("ranges"),
             F.timestamp_millis("said.until_ms").alias("until"),
@@ -201,15 +184,9 @@ def tenure_records(events: DataFrame) -> DataFrame:
         events.where(is_tenure_record())
         .select(
             _number_after("subject", "controller/").alias("controller"),
-            F.col("said.epoch").alias("epoch"),
             F.col("time").alias("at"),
-            _seq().alias("seq"),
-            "id",
-            F.col("said.what").alias("what"),
-            F.col("said.taken_from").alias("taken_from"),
-            F.col("said.reason").alias("reason"),
-            F.col("said.held_by").alias("held_by"),
-            *(F.col(f"said.{name}").alias(name) for name in ("tenure_ms", "loading_ms")),
+            *_line(),
+            *_said("epoch", "what", "taken_from", "reason", "held_by", "tenure_ms", "loading_ms"),
         )
         .where("controller is not null and what is not null and at is not null")
     )
@@ -262,14 +239,21 @@ def _id_key() -> Column:
     return F.coalesce(F.col("said.topic_id"), F.lit("")).alias("id_key")
 
 
-def _marked_at() -> Column:
-    """ZooKeeper's clock may be ahead of the writer's."""
-    return F.least(F.timestamp_millis("said.marked_at_ms"), F.col("time"))
+def _of_topic() -> tuple[Column, ...]:
+    """Return topic, id_key, at: of records whose subject is a topic."""
+    return topic_of_subject().alias("topic"), _id_key(), F.col("time").alias("at")
 
 
-def _seq() -> Column:
-    """Return the record's number in its writer's run: it orders records of one millisecond."""
-    return F.coalesce(F.substring_index("id", "-", -1).try_cast("long"), F.lit(0))
+def _line() -> tuple[Column, ...]:
+    """Return source, seq, id. `seq` is the record's number in its writer's run: it orders records of one
+    millisecond."""
+    seq = F.coalesce(F.substring_index("id", "-", -1).try_cast("long"), F.lit(0))
+    return F.col("source"), seq.alias("seq"), F.col("id")
+
+
+def _said(*names: str) -> tuple[Column, ...]:
+    """Return these fields of `said`, under their names."""
+    return tuple(F.col(f"said.{name}").alias(name) for name in names)
 
 
 def _number_after(column: str, prefix: str) -> Column:
