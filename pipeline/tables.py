@@ -58,22 +58,6 @@ CONTROLLER_EVENTS: Final = Table(
     order="type",
     repeated=("said",),
 )
-LASTING_EVENTS: Final = Table(
-    Layer.SILVER, "lasting_events", schemas.CONTROLLER_EVENTS, ("source", "id"), None, repeated=("said",)
-)
-"""Records that bear on days after their own. They are few, so a run reads them and not all days."""
-LASTING_DELETIONS: Final = Table(Layer.SILVER, "lasting_deletions", schemas.DELETION_SPANS, _SPAN, None)
-"""Deletions that bear on days after their own."""
-WAITING_DELETIONS: Final = Table(Layer.SILVER, "waiting_deletions", schemas.WAITING_DELETIONS, _SPAN, None)
-"""Open deletions, however short they have waited, and why: STUCK_NOW of every moment."""
-TOPIC_IDS: Final = Table(
-    Layer.SILVER,
-    "topic_ids",
-    StructType([schemas.ZNODE_SNAPSHOT[name] for name in ("topic_id", "topic", "taken_at")]),
-    ("topic_id", "topic"),
-    None,
-)
-"""When a survey first saw that a topic has this id."""
 SURVEYS: Final = Table(Layer.BRONZE, "surveys", schemas.SURVEYS, ("survey_id",), _SURVEYED)
 ZNODE_SNAPSHOT: Final = Table(
     Layer.BRONZE,
@@ -92,6 +76,22 @@ AGENT_INVENTORY: Final = Table(
     ("survey_id", "broker", "log_dir", "directory", "source"),
     _SURVEYED,
 )
+LASTING_EVENTS: Final = Table(
+    Layer.SILVER, "lasting_events", schemas.CONTROLLER_EVENTS, ("source", "id"), None, repeated=("said",)
+)
+"""Records that bear on days after their own. They are few, so a run reads them and not all days."""
+LASTING_DELETIONS: Final = Table(Layer.SILVER, "lasting_deletions", schemas.DELETION_SPANS, _SPAN, None)
+"""Deletions that bear on days after their own."""
+WAITING_DELETIONS: Final = Table(Layer.SILVER, "waiting_deletions", schemas.WAITING_DELETIONS, _SPAN, None)
+"""Open deletions, however short they have waited, and why: STUCK_NOW of every moment."""
+TOPIC_IDS: Final = Table(
+    Layer.SILVER,
+    "topic_ids",
+    StructType([schemas.ZNODE_SNAPSHOT[name] for name in ("topic_id", "topic", "taken_at")]),
+    ("topic_id", "topic"),
+    None,
+)
+"""When a survey first saw that a topic has this id."""
 DELETION_SPANS: Final = Table(
     Layer.SILVER, "deletion_spans", schemas.DELETION_SPANS, _SPAN, "marked_at, or the first line"
 )
@@ -147,33 +147,6 @@ AUDITED: Final = (*AUDITED_OF_JOURNAL, AGENT_INVENTORY, ZNODE_SNAPSHOT)
 """The tables that the audit of a day reads."""
 
 TABLES: Final[Mapping[str, Table]] = MappingProxyType(
-    {
-        table.name: table
-        for table in (
-            CONTROLLER_EVENTS,
-            SURVEYS,
-            ZNODE_SNAPSHOT,
-            BROKER_METADATA,
-            AGENT_INVENTORY,
-            LASTING_EVENTS,
-            LASTING_DELETIONS,
-            WAITING_DELETIONS,
-            TOPIC_IDS,
-            DELETION_SPANS,
-            REPLICA_DELETIONS,
-            DEBTS,
-            TRASH,
-            LEFTOVERS,
-            QUARANTINE,
-            DELETION_SLO,
-            STUCK_NOW,
-            SLOW_BROKERS,
-            DAILY_RECLAIM,
-            OWED_BY_BROKER,
-            LEFTOVER_BY_BROKER,
-            STALE_TOPIC_CANDIDATES,
-            CONTROLLER_TENURES,
-            VIOLATIONS,
-        )
-    }
+    {table.name: table for table in tuple(globals().values()) if isinstance(table, Table)}
 )
+"""All of these, by name, in this order."""

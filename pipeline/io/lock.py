@@ -20,7 +20,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from lethe.pipeline.io.files import FileSystem, FileSystemError
 
@@ -66,16 +66,12 @@ def acquire(files: FileSystem, purpose: str, place: str = "lake") -> contextlib.
     """Hold the lock of the lake, or of another kind of place, while the context is entered. `purpose` tells other
     processes what this one does. Raises Locked."""
     local = files.local_root
-    return _acquire_flock(local, purpose, place) if local is not None else _acquire_lock_file(files, purpose, place)
-
-
-def acquire_local(root: Path, purpose: str) -> contextlib.AbstractContextManager[None]:
-    """Hold the lock of a lake on a local disk, as `acquire` does. Raises Locked."""
-    return _acquire_flock(root, purpose)
+    return acquire_local(local, purpose, place) if local is not None else _acquire_lock_file(files, purpose, place)
 
 
 @contextlib.contextmanager
-def _acquire_flock(root: Path, purpose: str, place: str = "lake") -> Iterator[None]:
+def acquire_local(root: Path, purpose: str, place: str = "lake") -> Iterator[None]:
+    """Hold the lock of a lake on a local disk, as `acquire` does. Raises Locked."""
     with (root / LOCK).open("a+", encoding="utf-8", errors="replace") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -87,13 +83,15 @@ def _acquire_flock(root: Path, purpose: str, place: str = "lake") -> Iterator[No
         file.seek(0)
         if not is_lock_text(file.read(len(_LOCK_TEXT_START))):
             raise FileSystemError(f"{root / LOCK} is no lock of a {place}: name another directory, or remove that file")
-        _write_holder(file, purpose)
+        file.truncate(0)
+        file.write(_holder_json(purpose))
+        file.flush()
         yield
         file.truncate(0)
 
 
 @contextlib.contextmanager
-def _acquire_lock_file(files: FileSystem, purpose: str, place: str = "lake") -> Iterator[None]:
+def _acquire_lock_file(files: FileSystem, purpose: str, place: str) -> Iterator[None]:
     path, mine = f"{files.root}/{LOCK}", _holder_json(purpose)
     if not _create_lock_file(files, path, mine):
         held = _read_if_exists(files, path)
@@ -144,12 +142,6 @@ def _read_if_exists(files: FileSystem, path: str) -> str | None:
         if files.exists(path):
             raise
         return None
-
-
-def _write_holder(file: IO[str], purpose: str) -> None:
-    file.truncate(0)
-    file.write(_holder_json(purpose))
-    file.flush()
 
 
 def _holder_json(purpose: str) -> str:

@@ -40,7 +40,6 @@ from lethe.pipeline.jobs.report import DayRange, IngestCounts, SurveyRefusal
 from lethe.pipeline.schemas import STRING
 from lethe.pipeline.tables import Table
 from lethe.pipeline.transforms import bronze_surveys
-from lethe.pipeline.transforms.bronze_events import MAX_QUARANTINED_CHARACTERS
 from lethe.pipeline.transforms.contract import to_schema, union_of
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue, time_from_text
@@ -61,7 +60,7 @@ UNJUDGED: Final = {
     "what": "what is left over is unknown, as this survey is of an older version: take a new survey",
 }
 _BAD_MANIFEST: Final = "not a survey of this form"
-_REFUSED_MANIFEST_SCHEMA: Final = StructType([StructField(name, STRING) for name in ("_source_file", "line", "detail")])
+_REFUSED_MANIFEST_SCHEMA: Final = StructType([StructField(name, STRING) for name in ("file", "value", "detail")])
 _MANIFEST_SCHEMA: Final = StructType(
     [
         StructField(name, STRING if name in ("taken_at", "_source_file") else tables.SURVEYS.schema[name].dataType)
@@ -371,15 +370,7 @@ def _problems(survey: KeptSurvey) -> list[JsonValue] | None:
 def _manifest_quarantine_rows(spark: SparkSession, unusable: Sequence[RefusedSurvey]) -> DataFrame:
     """Return rows of QUARANTINE, from unusable manifests."""
     rows = [(to_uri(f"{one.path}/{MANIFEST_NAME}"), one.manifest, one.why) for one in unusable]
-    frame = frame_of(spark, _REFUSED_MANIFEST_SCHEMA, rows)
-    return frame.select(
-        "_source_file",
-        F.sha2("line", 256).alias("line_hash"),
-        F.substring("line", 1, MAX_QUARANTINED_CHARACTERS).alias("line"),
-        F.lit(_BAD_MANIFEST).alias("reason"),
-        "detail",
-        F.lit(1).cast("long").alias("copies"),
-    )
+    return bronze_surveys.quarantine_rows(frame_of(spark, _REFUSED_MANIFEST_SCHEMA, rows), _BAD_MANIFEST)
 
 
 def _days(surveys: Iterable[KeptSurvey]) -> list[datetime.date]:

@@ -98,7 +98,7 @@ class MicroBatchRunner:
                     f"{batch}: "
                     "it is of another lake, or this one was made anew; remove the checkpoint to read everything again"
                 )
-            judge_anew(self.lake, _ignore_stage)
+            judge_anew(self.lake, lambda _: None)
             owed_before, rules = self.lake.pending_days(), self._rules(now)
             watermark = _instant_of_ms(
                 commits.begin(batch, _watermark_ms(newest_line_time(self.lake), now, self.delay))
@@ -184,7 +184,7 @@ class MicroBatchRunner:
         days: list[datetime.date] = []
         if changes is None or changes.lined or changes.surveyed:
             forget(self.lake, files=False)
-            days = refresh(self.lake, changes or Changes(owed, owed), now, _ignore_stage, rules).days
+            days = refresh(self.lake, changes or Changes(owed, owed), now, lambda _: None, rules).days
         self.lake.remove_pending_days(owed)
         return days
 
@@ -213,7 +213,3 @@ def _watermark_ms(
 
 def _instant_of_ms(ms: int | None) -> datetime.datetime | None:
     return None if ms is None else _EPOCH + ms * _MS
-
-
-def _ignore_stage(_: str) -> None:
-    """Ignore the stages of a micro-batch."""

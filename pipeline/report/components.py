@@ -106,6 +106,11 @@ def sentences(texts: Iterable[str], limit: int = 5) -> Markup:
     return el("ul", *shown, class_="sentences")
 
 
+def unseen(text: str, notes: Iterable[str] = (), limit: int = 5) -> Markup:
+    """Return what the page cannot know, with a list of `limit` notes."""
+    return el("div", el("p", text), sentences(notes, limit) if notes else None, class_="unseen")
+
+
 def badge(words: Child, class_: str) -> Markup:
     """Return words in a coloured box."""
     return el("span", words, class_=f"label {class_}")

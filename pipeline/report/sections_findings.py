@@ -21,6 +21,7 @@ from lethe.pipeline.report.components import (
     sentences,
     stack,
     topic_cell,
+    unseen,
 )
 from lethe.pipeline.report.formatting import NONE, count, cut, minute, number, size
 from lethe.pipeline.report.html_table import Cell, Column, table
@@ -182,15 +183,12 @@ def _unseen_places(newest: SurveyRow) -> Markup | None:
     if moving:
         shown = ", ".join(moving[:10]) + (f" and {number(len(moving) - 10)} more" if len(moving) > 10 else "")
         notes.append(f"changed during the survey, so they have no findings: {shown}")
-    if not notes:
-        return None
-    return el("div", el("p", "Could not be seen, or only in part:"), sentences(notes, 10), class_="unseen")
+    return unseen("Could not be seen, or only in part:", notes, 10) if notes else None
 
 
 def _unread_disks(disks: DiskCoverage | None) -> Markup | None:
     if disks is None:
-        text = NO_DIRECTORIES
-        return el("div", el("p", text), class_="unseen")
+        return unseen(NO_DIRECTORIES)
     if not disks.unread:
         return None
     text = (
@@ -198,7 +196,7 @@ def _unread_disks(disks: DiskCoverage | None) -> Markup | None:
         "directories that wait for their removal, and topic ids; lethe survey --out on each broker host reads them:"
     )
     notes = [f"broker {NONE if where.broker is None else where.broker}, {where.path or ''}" for where in disks.unread]
-    return el("div", el("p", text), sentences(notes, 10), class_="unseen")
+    return unseen(text, notes, 10)
 
 
 def _ahead(surveys: Rows[SurveyRow]) -> Markup | None:
@@ -211,7 +209,7 @@ def _ahead(surveys: Rows[SurveyRow]) -> Markup | None:
     notes = [f"survey {survey.survey_id or ''}, taken at {minute(survey.taken_at)} UTC" for survey in surveys.shown]
     if more := surveys.total - len(notes):
         notes[-1] += f", and {number(more)} more"
-    return el("div", el("p", text), sentences(notes), class_="unseen")
+    return unseen(text, notes)
 
 
 def _by_place(counts: Sequence[FindingCount], newest: SurveyRow, total: int) -> Markup | None:

@@ -17,6 +17,7 @@ from lethe.pipeline.report.components import (
     number_cell,
     sentences,
     stack,
+    unseen,
 )
 from lethe.pipeline.report.formatting import count, cut, day, duration, number, size
 from lethe.pipeline.report.html_table import Cell, CellContent, Column, table
@@ -84,9 +85,7 @@ def _gaps(found: Trends) -> Markup | None:
         notes.append(f"no survey was taken on {number(unsurveyed)} of {count(len(periods), unit)}")
     if partly:
         notes.append(f"the surveys of {count(partly, unit)} did not see every disk or place; more may be left over")
-    if not notes:
-        return None
-    return el("div", el("p", "Gaps in these charts:"), sentences(notes), class_="unseen")
+    return unseen("Gaps in these charts:", notes) if notes else None
 
 
 def _numbers(found: Trends) -> Markup:

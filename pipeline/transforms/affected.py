@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lethe.pipeline.transforms.journal_records import is_refused_deletion, is_trash_record, topic_of_subject
+from lethe.pipeline.transforms.lasting import is_of_types
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.directory_names import NEVER_CUT
 
@@ -35,8 +36,7 @@ def affected_subjects(events: DataFrame) -> DataFrame:
     states = (F.col("type") == EventRecordType.TRANSITION.value) & F.col("said.after").startswith("DELETION_")
     # Agents record their own events, controllers the events of brokers.
     is_of_broker = (F.col("type") == EventRecordType.BROKER.value) & F.col("said.what").isNotNull()
-    is_known = F.col("type").isin(*(kind.value for kind in _DELETIONS))
-    said = events.where(is_known | states | is_refused_deletion() | is_of_broker | is_trash_record())
+    said = events.where(is_of_types(_DELETIONS) | states | is_refused_deletion() | is_of_broker | is_trash_record())
     broker = F.when(is_of_broker, F.substring_index("subject", "broker/", -1).try_cast("int")).alias("broker")
     is_debt = (F.col("type") == EventRecordType.DEBT.value).alias("is_debt")
     subjects = said.select(stem_of(_topic()), broker, is_debt, is_trash_record().alias("is_trash"))
@@ -51,7 +51,7 @@ def topic_stems(topics: DataFrame) -> DataFrame:
 def records_about(events: DataFrame, affected: DataFrame) -> DataFrame:
     """Return the records about these topics, and those about brokers, which deletions may wait for."""
     kinds = (*_DELETIONS, EventRecordType.TRANSITION, EventRecordType.BROKER)
-    is_about = F.col("type").isin(*(kind.value for kind in kinds)) | is_refused_deletion() | is_trash_record()
+    is_about = is_of_types(kinds) | is_refused_deletion() | is_trash_record()
     about = events.where(is_about).withColumn(STEM, stem_of(_topic()))
     of_brokers = about.where(F.col("type") == EventRecordType.BROKER.value)
     return about.join(affected, STEM, "left_semi").unionByName(of_brokers).drop(STEM)

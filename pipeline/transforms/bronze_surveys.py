@@ -93,7 +93,7 @@ def mark_duplicates(parsed: DataFrame, key: Sequence[str]) -> DataFrame:
     )
 
 
-def quarantine_rows(parsed: DataFrame) -> DataFrame:
+def quarantine_rows(parsed: DataFrame, reason: str = REASON) -> DataFrame:
     """The rows of QUARANTINE among parsed lines."""
     return (
         parsed.where(F.col("detail").isNotNull())
@@ -103,7 +103,7 @@ def quarantine_rows(parsed: DataFrame) -> DataFrame:
             "_source_file",
             "line_hash",
             F.substring(F.make_valid_utf8("value"), 1, MAX_QUARANTINED_CHARACTERS).alias("line"),
-            F.lit(REASON).alias("reason"),
+            F.lit(reason).alias("reason"),
             "detail",
             "copies",
         )

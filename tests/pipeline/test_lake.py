@@ -239,7 +239,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from lethe.pipeline.io import lock
-with lock._acquire_flock(Path(sys.argv[1]), "run 7"):
+with lock.acquire_local(Path(sys.argv[1]), "run 7"):
     print("held", flush=True)
     sys.stdin.read()
 """
