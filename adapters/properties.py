@@ -350,11 +350,13 @@ def unknown_names(settings: Mapping[str, Setting], known: Iterable[str]) -> list
         plain = without_listener(name)
         if name in known or plain in known or plain in KAFKA_NAMES:
             continue
-        if not _LIKE_A_NAME.fullmatch(name):
+        near = nearest(plain, known | KAFKA_NAMES)
+        # The last line of a key may have small letters alone, with = behind them.
+        may_be_of_key = "." not in name and near is None and not setting.value.strip("=")
+        if may_be_of_key or not _LIKE_A_NAME.fullmatch(name):
             remedy = "if it continues a value, end the line before it with a backslash"
             warnings.append(f"{setting.origin}: a line without the name of a property is ignored; {remedy}")
             continue
-        near = nearest(plain, known | KAFKA_NAMES)
         if near is None and name.startswith(PLUG_IN_PREFIXES):
             continue
         hint = "" if near is None else f"; did you mean {name.removesuffix(plain)}{near}?"

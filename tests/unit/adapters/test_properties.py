@@ -112,6 +112,21 @@ def test_the_rest_of_a_key_whose_lines_are_not_joined_is_not_shown() -> None:
     ]
 
 
+@pytest.mark.parametrize("line", ["bozypvhgtw==", "bozypvhgtwq=", "bozypvhgtwqx"])
+def test_the_last_line_of_a_key_is_not_shown_though_it_has_small_letters_alone(line: str) -> None:
+    (said,) = unknown_names(parse_properties(line, "f")[0], ("listeners",))
+    assert "without the name of a property" in said
+    assert "bozypvhgtw" not in said
+
+
+def test_a_short_name_is_shown_where_it_has_a_value_or_is_nearly_known() -> None:
+    given, _ = parse_properties("bozypvhgtw=true\nlisteners_=", "f")
+    assert unknown_names(given, ("listeners",)) == [
+        "f:1: unknown property 'bozypvhgtw' is ignored",
+        "f:2: unknown property 'listeners_' is ignored; did you mean listeners?",
+    ]
+
+
 def test_values_are_not_part_of_their_representation() -> None:
     assert "hidden" not in repr(Values({}, parse_properties("ssl.key.password=hidden", "f")[0], []))
 
