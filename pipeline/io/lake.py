@@ -348,7 +348,11 @@ class Lake(LakeState[FileSystem]):
 
 def _write(frame: DataFrame, staging: Staging, path: str, partitions: list[str], order: str | None = None) -> None:
     no_dictionary = {f"parquet.enable.dictionary#{column}": "false" for column in _DISTINCT}
-    options = {"maxRecordsPerFile": ROWS_PER_FILE, "parquet.block.size": ROW_GROUP_BYTES, **no_dictionary}
+    options: dict[str, str | int] = {
+        "maxRecordsPerFile": ROWS_PER_FILE,
+        "parquet.block.size": ROW_GROUP_BYTES,
+        **no_dictionary,
+    }
     try:
         with checked_arrival(frame, path) as rows:
             # Spark sorts by the partitions anyway.
