@@ -350,10 +350,10 @@ def unknown_names(settings: Mapping[str, Setting], known: Iterable[str]) -> list
         plain = without_listener(name)
         if name in known or plain in known or plain in KAFKA_NAMES:
             continue
-        near = nearest(plain, known | KAFKA_NAMES)
+        is_like_one = _LIKE_A_NAME.fullmatch(name) is not None
+        near = nearest(plain, known | KAFKA_NAMES) if is_like_one else None
         # The last line of a key may have small letters alone, with = behind them.
-        may_be_of_key = "." not in name and near is None and not setting.value.strip("=")
-        if may_be_of_key or not _LIKE_A_NAME.fullmatch(name):
+        if not is_like_one or (near is None and "." not in name and not setting.value.strip("=")):
             remedy = "if it continues a value, end the line before it with a backslash"
             warnings.append(f"{setting.origin}: a line without the name of a property is ignored; {remedy}")
             continue
