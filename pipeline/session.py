@@ -67,6 +67,8 @@ _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "4g",
     "spark.sql.shuffle.partitions": "16",
+    # The names of more than 32 days would be listed in a job of its own, with a task for each day.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
 }
 """For a driver and executors in one local process, which need no connections from outside."""
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"

@@ -1,7 +1,8 @@
 """The audit of some days: its findings replace those of an earlier audit.
 
 Auditing a day again finds the same, whichever other days are audited with it: of the journal and of surveys, rules look
-at the day and at the day before; at elections and gaps, which are few, of all days; and at the table of deletions.
+at the day and at the day before; at elections and gaps, which are few, of all days; and at the table of deletions, most
+rules only at those that were marked, or had a record, on these days.
 Lines that come late may mend or break the day after theirs, which is audited again with it. They may mend or break
 later days as well: a deletion is judged on the day on which it ended, or on which the next controller knew nothing of
 it, which may be long after the line; elections and gaps say something of all that comes after them. An audit of a day
@@ -26,9 +27,9 @@ from pyspark.sql import functions as F
 from lethe.pipeline import tables
 from lethe.pipeline.io.lake import DAY, Lake
 from lethe.pipeline.io.lake_state import LakeState
-from lethe.pipeline.jobs.refresh_lasting import read_topic_ids
+from lethe.pipeline.jobs.refresh_lasting import read_lasting_deletions, read_topic_ids
 from lethe.pipeline.jobs.report import OnStage
-from lethe.pipeline.literals import day_values
+from lethe.pipeline.literals import day_value, day_values
 from lethe.pipeline.outcomes import OPEN
 from lethe.pipeline.quality.evidence import Evidence, skew
 from lethe.pipeline.quality.rules import (
@@ -69,15 +70,19 @@ def refresh_audit(lake: Lake, days: Collection[datetime.date], rules: Sequence[R
     concerned = sorted({*days, *(day for day in all_days if day > datetime.date.min and day - _DAY in days)})
     near = sorted({*concerned, *(day - _DAY for day in concerned if day > datetime.date.min)})
     far = [day for day in had if day not in near]
+    since = near[0] if near and any(day < near[0] for day in lake.days(tables.DELETION_SPANS)) else None
     is_far = F.col(DAY).isin(day_values(far)) & (is_of_types(READ_BY_AUDITS) | is_unhosted())
     evidence = Evidence(
         lake.read(tables.CONTROLLER_EVENTS, near),
         lake.read(tables.DELETION_SPANS),
+        lake.read(tables.DELETION_SPANS, _days_of_deletions_since(lake, since) if since else None),
+        read_lasting_deletions(lake),
         lake.read(tables.AGENT_INVENTORY, near),
         read_topic_ids(lake),
         lake.read(tables.DEBTS),
         lake.read(tables.LASTING_EVENTS).where(is_far) if far else None,
         _unread_days(had),
+        since,
     )
     others = lake.read(tables.VIOLATIONS, concerned).where(~F.col("rule").isin(*(rule.name for rule in rules)))
     with shared_frames(evidence) as shared:
@@ -129,6 +134,15 @@ def _end_days(lake: Lake, days: Collection[datetime.date]) -> set[datetime.date]
     )
     every = ends.unionByName(missed).select(F.to_date("at").alias("day"))
     return {row["day"] for row in every.distinct().collect() if row["day"] is not None}
+
+
+def _days_of_deletions_since(lake: Lake, since: datetime.date) -> list[datetime.date]:
+    """The days of deletions that were marked, or had a record about a phase, since that day. By Parquet's statistics a
+    scan passes over most of the others."""
+    begin, marked = day_value(since).cast("timestamp"), lake.days(tables.DELETION_SPANS)
+    earlier = lake.read(tables.DELETION_SPANS, [day for day in marked if day < since])
+    went_on = earlier.where((F.col("last_at") >= begin) | (F.col("marked_at") >= begin)).select(DAY).distinct()
+    return [*(row[DAY] for row in went_on.collect()), *(day for day in marked if day >= since)]
 
 
 def unaudited_days(lake: LakeState[Any], written: Collection[Table] = tables.AUDITED) -> set[datetime.date]:

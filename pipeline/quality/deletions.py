@@ -67,8 +67,8 @@ def began_at() -> Column:
 
 def second_outcomes(evidence: Evidence, _: SharedFrames) -> DataFrame:
     """Topics that were deleted or had vanished, and whose deletion then continued or ended again."""
-    spans = evidence.deletion_spans.where(F.col("topic_id").isNotNull())
-    return _after_done(spans).unionByName(_after_vanishing(spans))
+    recent = evidence.recent_deletions.where(F.col("topic_id").isNotNull())
+    return _after_done(recent).unionByName(_after_vanishing(recent, evidence.deletion_spans))
 
 
 def _after_done(spans: DataFrame) -> DataFrame:
@@ -88,12 +88,12 @@ def _after_done(spans: DataFrame) -> DataFrame:
     )
 
 
-def _after_vanishing(spans: DataFrame) -> DataFrame:
+def _after_vanishing(recent: DataFrame, spans: DataFrame) -> DataFrame:
     """The next deletion of a vanished topic that was not marked again."""
     vanished = spans.where(F.col("outcome") == VANISHED).select(
         "topic", "topic_id", (F.col("span") + 1).alias("span"), "last_at", F.col("last_line").alias("end_line")
     )
-    unmarked = spans.where(F.col("marked_at").isNull() & F.col("outcome").isin(DONE, OPEN))
+    unmarked = recent.where(F.col("marked_at").isNull() & F.col("outcome").isin(DONE, OPEN))
     detail = F.format_string(
         "another process had removed it by %s, it was not marked again, and its deletion continued until %s",
         F.col("last_at").cast("string"),
@@ -129,7 +129,7 @@ def without_outcome(evidence: Evidence, shared: SharedFrames) -> DataFrame:
         F.col("active.time").cast("string"),
     )
     return (
-        evidence.deletion_spans.where(F.col("outcome") == OPEN)
+        evidence.lasting_deletions.where(F.col("outcome") == OPEN)
         .select("topic", "topic_id", "span", "phase", "last_at", "last_line")
         .join(F.broadcast(taken_over), F.col("last_at") + skew() < F.col("active.time"), "inner")
         .groupBy("topic", "topic_id", "span", "phase", "last_line")
@@ -154,7 +154,7 @@ def missing_acks(evidence: Evidence, shared: SharedFrames) -> DataFrame:
     acked = F.coalesce("acked_replicas", F.lit(0))
     wanted = F.col("replicas") - F.coalesce("on_no_disk", F.lit(0))
     wanted = wanted - F.coalesce("owed_replicas", F.lit(0))
-    spans = _recorded_in_full(evidence, shared, lacks_acks())
+    spans = _recorded_in_full(evidence, shared, evidence.recent_deletions.where(lacks_acks()))
     detail = F.format_string("%d of %d %s acknowledged", acked, wanted, plural_of(wanted, "replica"))
     return (
         spans.join(_on_no_disk(spans, shared), ["topic", "id_key", "span"], "left")
@@ -163,12 +163,12 @@ def missing_acks(evidence: Evidence, shared: SharedFrames) -> DataFrame:
     )
 
 
-def _recorded_in_full(evidence: Evidence, shared: SharedFrames, where: Column) -> DataFrame:
-    """Return these spans with `id_key`, except beside recorded gaps and unread days."""
+def _recorded_in_full(evidence: Evidence, shared: SharedFrames, spans: DataFrame) -> DataFrame:
+    """Return these deletions with `id_key`, except beside recorded gaps and unread days."""
     lost = gaps(shared.rare).where(F.col("gap_source").startswith("/lethe/controller/"))
     in_gap = (F.col("lost_from") <= F.col("done_at") + skew()) & (F.col("lost_until") >= began_at() - skew())
-    spans = evidence.deletion_spans.where(where & ~_overlaps(evidence.unread_days))
-    return spans.withColumn("id_key", F.coalesce("topic_id", F.lit(""))).join(F.broadcast(lost), in_gap, "left_anti")
+    read = spans.where(~_overlaps(evidence.unread_days))
+    return read.withColumn("id_key", F.coalesce("topic_id", F.lit(""))).join(F.broadcast(lost), in_gap, "left_anti")
 
 
 def _overlaps(times: Sequence[tuple[datetime.date, datetime.date]]) -> Column:
@@ -211,7 +211,8 @@ def closed_twice(evidence: Evidence, _: SharedFrames) -> DataFrame:
 def late_debts(evidence: Evidence, shared: SharedFrames) -> DataFrame:
     """Debts that were not written before the znodes of their topic went, of deletions that the journal has in full."""
     is_known = (F.col("started_at") <= F.col("done_at")) & F.col("znodes_gone_at").isNotNull()
-    spans = _recorded_in_full(evidence, shared, is_known).select("topic", "id_key", "span", "znodes_gone_at")
+    spans = _recorded_in_full(evidence, shared, evidence.deletion_spans.where(is_known))
+    spans = spans.select("topic", "id_key", "span", "znodes_gone_at")
     gone, is_unwritten = F.col("znodes_gone_at"), F.col("written_line").isNull()
     detail = F.format_string(
         "its znodes went at %s, and no debt of broker %d was written by then", gone.cast("string"), "broker"
@@ -231,7 +232,7 @@ def late_debts(evidence: Evidence, shared: SharedFrames) -> DataFrame:
 def wrong_order(evidence: Evidence, _: SharedFrames) -> DataFrame:
     """Deletions that reached a step before the one that leads to it."""
     wrong = F.array_compact(F.array(*(_is_before(late, early) for early, late in _ORDER)))
-    spans = evidence.deletion_spans.withColumn("wrong", wrong).where(F.size("wrong") > 0)
+    spans = evidence.recent_deletions.withColumn("wrong", wrong).where(F.size("wrong") > 0)
     return spans.select(*topic_violation(began_at(), F.array_join("wrong", "; ")))
 
 
@@ -254,19 +255,26 @@ def reused_ids(evidence: Evidence, _: SharedFrames) -> DataFrame:
         "topic_id", "topic", F.col("taken_at").alias("time"), F.lit(None).cast("string").alias("line")
     )
     everything = said.unionByName(seen)
-    shared = (
-        everything.groupBy("topic_id")
-        .agg(F.min("topic").alias("least"), F.max("topic").alias("greatest"))
-        .where(F.col("least") != F.col("greatest"))
-        .select("topic_id")
-    )
+    suspects = _shared_ids(everything) if evidence.since is None else _recent_ids(evidence, evidence.since)
     by_name = Window.partitionBy("topic_id").orderBy("first_at", "topic")
     detail = F.format_string("its id %s was that of topic %s", "topic_id", "before")
     return (
-        everything.join(F.broadcast(shared), ["topic_id"], "left_semi")
+        everything.join(F.broadcast(suspects), ["topic_id"], "left_semi")
         .groupBy("topic_id", "topic")
         .agg(F.min("time").alias("first_at"), F.min("line").alias("line"))
         .withColumns({"before": F.lag("topic").over(by_name), "line_before": F.lag("line").over(by_name)})
         .where(F.col("before").isNotNull())
         .select(*topic_violation("first_at", detail, "line_before", "line"))
     )
+
+
+def _shared_ids(named: DataFrame) -> DataFrame:
+    """Return (topic_id): ids with several names."""
+    names = named.groupBy("topic_id").agg(F.min("topic").alias("least"), F.max("topic").alias("greatest"))
+    return names.where(F.col("least") != F.col("greatest")).select("topic_id")
+
+
+def _recent_ids(evidence: Evidence, since: datetime.date) -> DataFrame:
+    """Return (topic_id): ids that were seen since that day. What others have had was found before."""
+    seen = evidence.topic_ids.where(F.to_date("taken_at") >= day_value(since))
+    return evidence.recent_deletions.select("topic_id").union(seen.select("topic_id"))

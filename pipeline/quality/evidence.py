@@ -45,6 +45,10 @@ class Evidence(NamedTuple):
     controller_events: DataFrame
     """Of the audited days, and of the day before each."""
     deletion_spans: DataFrame
+    recent_deletions: DataFrame
+    """Those that were marked, or had a record about a phase, on the same days as `controller_events`, and others."""
+    lasting_deletions: DataFrame
+    """LASTING_DELETIONS: the open ones, however old, are among them."""
     agent_inventory: DataFrame
     """Of the same days as `controller_events`."""
     topic_ids: DataFrame
@@ -53,6 +57,8 @@ class Evidence(NamedTuple):
     """Records of other days: elections and gaps, and those about replicas that no broker holds."""
     unread_days: tuple[tuple[datetime.date, datetime.date], ...] = ()
     """First and last day of each period without records between days with records."""
+    since: datetime.date | None = None
+    """The first of these days, if there are deletions of earlier ones."""
 
 
 class SharedFrames(NamedTuple):

@@ -293,7 +293,7 @@ def _restarts(evidence: Evidence, shared: SharedFrames) -> DataFrame:
         F.lit(None).cast("int").alias("begun_broker"),
     )
     line = F.col("done_line")
-    done = evidence.deletion_spans.where(line.isNotNull()).select(
+    done = evidence.recent_deletions.where(line.isNotNull()).select(
         F.substring_index(line, " ", 1).alias("begun_source"),
         F.regexp_extract(line, " ([^ ]*)-[^-]*$", 1).alias("begun_run"),
         F.substring_index(line, "-", -1).try_cast("bigint").alias("begun_seq"),

@@ -160,9 +160,10 @@ class Plants:
         return [*self.spans, *told]
 
     def evidence(self, spark: SparkSession) -> Evidence:
+        spans = _frame(spark, self.all_spans(), schemas.DELETION_SPANS)
         return Evidence(
             bronze(spark, self.lines),
-            _frame(spark, self.all_spans(), schemas.DELETION_SPANS),
+            *(spans, spans, spans),
             _frame(spark, self.inventory, schemas.AGENT_INVENTORY),
             first_topic_ids(_frame(spark, self.znodes, schemas.ZNODE_SNAPSHOT)),
             _frame(spark, self.debts, schemas_debts.DEBTS),
