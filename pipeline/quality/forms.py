@@ -16,6 +16,9 @@ for the data's own text recognises these, and no JSON is parsed:
     {"phase":"queued","took_ms":0,"partitions":2}    the keys of the form: valid
     {"phase":"queued","took_ms":-1,"partitions":2}   not recognised, so judged by its types: invalid
     the same with a further key or an escape         not recognised, so judged by its types
+
+Lists in these expressions are possessive (`*+`, `++`). Java recurses with each entry of any other list of groups, and a
+thousand ranges of partitions overflow its stack, which ends the process.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ from pyspark.sql import functions as F
 from lethe.protocol.journal_forms import Form, Key, KeyKind
 from lethe.protocol.journal_schema import SCHEMAS
 
-_COUNTS: Final = r"OBJECT<((\w+|`[^`]*`): BIGINT(, )?)*>"
-_TEXTS_BY_KEY: Final = r"OBJECT<((\w+|`[^`]*`): STRING(, )?)+>"
+_COUNTS: Final = r"OBJECT<((\w+|`[^`]*`): BIGINT(, )?)*+>"
+_TEXTS_BY_KEY: Final = r"OBJECT<((\w+|`[^`]*`): STRING(, )?)++>"
 _WHOLE: Final = r"(BIGINT|DECIMAL\(\d+,0\))"
 _KINDS: Final = {
     KeyKind.TEXT: "STRING",
@@ -48,20 +51,20 @@ _KINDS: Final = {
     KeyKind.COUNTS: "COUNTS",
     KeyKind.TEXTS: "ARRAY<(STRING|VOID)?>",
 }
-_RANGES: Final = r"(\d+(-\d+)?(,\d+(-\d+)?)*)?"
+_RANGES: Final = r"(\d+(-\d+)?(,\d+(-\d+)?)*+)?"
 _BY_BROKERS: Final = rf'"{_RANGES}": ?"{_RANGES}"'
 _TIME: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)"
 _LETTERS: Final = r'[^"\\\x00-\x1f]*+'
 _TEXT: Final = f'"{_LETTERS}"'
 _NATURAL: Final = r"(?:0|[1-9]\d{0,17})"
-_SOME_RANGES: Final = r'"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*"'
+_SOME_RANGES: Final = r'"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*+"'
 _SOME_REPLICAS: Final = rf"{_SOME_RANGES}: ?{_SOME_RANGES}"
 MAX_USUAL_BYTES: Final = 4_096
-"""Longer data is left to its types: Java's expressions recurse with every key."""
+"""Longer data is rare, and left to its types."""
 
 
 def _object_of(entry: str) -> str:
-    return rf"\{{{entry}(?:, ?{entry})*\}}"
+    return rf"\{{{entry}(?:, ?{entry})*+\}}"
 
 
 _USUAL: Final = {
@@ -114,7 +117,7 @@ def usual_pattern(form: Form) -> str:
     ends = {key: "" if key.optional else "()" for key in form.keys}
     entry = "|".join(f'"{re.escape(key.name)}": ?{usual.get(key.kind, "(?!)")}{end}' for key, end in ends.items())
     reached = "".join(rf"\{number}" for number in range(1, 1 + sum(map(bool, ends.values()))))
-    return rf"\A(?:(?:\A\{{|, ?)(?:{entry}))+\}}{reached}\z"
+    return rf"\A(?:(?:\A\{{|, ?)(?:{entry}))++\}}{reached}\z"
 
 
 def _has_subject(form: Form) -> Column:
@@ -161,7 +164,7 @@ def _wrong_values(key: Key) -> list[str]:
         case KeyKind.RANGES:
             return [rf'{name}"(?!{_RANGES}")']
         case KeyKind.REPLICAS:
-            return [rf"{name}\{{(?!({_BY_BROKERS}(, ?{_BY_BROKERS})*)?\}})"]
+            return [rf"{name}\{{(?!({_BY_BROKERS}(, ?{_BY_BROKERS})*+)?\}})"]
         case KeyKind.TIME:
             return [rf'{name}"(?!{_TIME}")']
         case KeyKind.TEXT | KeyKind.TEXT_OR_NULL | KeyKind.BOOLEAN | KeyKind.TEXTS:

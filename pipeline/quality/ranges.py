@@ -12,7 +12,8 @@ from lethe.protocol.vocabulary import MAX_PARTITIONS
 
 MOST_BROKERS: Final = 2**31 - 1
 """No broker has this id or a larger one."""
-_SHAPE: Final = r"^(\d{1,10}(-\d{1,10})?(,\d{1,10}(-\d{1,10})?)*)?$"
+_SHAPE: Final = r"^(\d{1,10}(-\d{1,10})?(,\d{1,10}(-\d{1,10})?)*+)?$"
+"""Java would recurse with each range if the list were not possessive, as in `pipeline.quality.forms`."""
 
 
 def _column(text: Column | str) -> Column:

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from lethe.pipeline.quality.forms import has_valid_form
+from lethe.pipeline.quality.forms import MAX_USUAL_BYTES, has_valid_form
+from lethe.pipeline.quality.ranges import are_valid
 from lethe.protocol.journal import EventRecord, EventRecordType
 from lethe.protocol.journal_forms import KeyKind
 from lethe.protocol.journal_schema import SCHEMAS, schema_problems
@@ -65,8 +66,29 @@ def test_a_fact_fits_where_the_schema_says_so(spark: SparkSession) -> None:
         assert has_form == (not schema_problems(EventRecord(*case))), case
 
 
+def test_lists_of_any_length_are_judged(spark: SparkSession) -> None:
+    even = ",".join(str(2 * number) for number in range(20_000))
+    by_broker = {str(broker): "0" for broker in range(20_000)}
+    write = {"groups": 1, "operations": {"x": 1}, "first_path": "/", "fenced": True, "took_ms": 1}
+    moved = {"machine": "replica", "topic_id": None, "before": "a", "after": "b"}
+    usual = json.dumps({**write, "outcomes": {}}, separators=(",", ":")).replace("{}", "{%s}")
+    every = [
+        ("transition", "topic/a", json.dumps({**moved, "partitions": even})),
+        ("transition", "topic/a", json.dumps({**moved, "replicas": by_broker})),
+        ("znode-write", "controller/1", json.dumps({**write, "outcomes": dict.fromkeys(by_broker, 1)})),
+        ("znode-write", "controller/1", usual % ",".join(['"":0'] * ((MAX_USUAL_BYTES - len(usual)) // 5))),
+        ("znode-write", "controller/1", usual[:-1] % '"":0' + ',"took_ms":1' * 300 + "}"),
+    ]
+    frame = spark.createDataFrame(every, "type string, subject string, data string")
+    assert [row[0] for row in frame.select(has_valid_form()).collect()] == [True] * len(every)
+    ranges = spark.createDataFrame([(even,), (f"{even},",)], "ranges string")
+    assert [row[0] for row in ranges.select(are_valid("ranges", 2**31 - 1)).collect()] == [True, False]
+
+
 def test_what_is_no_object_or_of_no_type_fits_nothing(spark: SparkSession) -> None:
     rows = [("election", "controller/1", text) for text in ("", "{", "[]", "7", "null", None)]
+    usual = '{"what":"active","epoch":1}'
+    rows += [("election", "controller/1", usual.replace("}", end)) for end in (",}", ",,}", "")]
     rows.append(("novelty", "controller/1", "{}"))
     frame = spark.createDataFrame(rows, "type string, subject string, data string")
     assert {row[0] for row in frame.select(has_valid_form()).collect()} == {False}
