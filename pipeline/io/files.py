@@ -6,8 +6,10 @@ renames, so a rename that the file system refuses raises an error.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from glob import glob, has_magic
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -60,6 +62,20 @@ def unreadable_file(error: Exception) -> str | None:
     return None if found is None else found[1]
 
 
+def matches(place: str) -> list[str]:
+    """Return what this local path names, or matches as a pattern, by name. Raises PermissionError for a directory that
+    is to be searched and may not be: Python and Hadoop pass over it, as if nothing were there."""
+    if os.path.exists(place):
+        return [place]
+    for part in reversed((Path(place), *Path(place).parents)):
+        needed = os.R_OK | os.X_OK if has_magic(part.name) else os.X_OK
+        for each in glob(str(part.parent), include_hidden=True):
+            if not os.access(each, needed, effective_ids=True) and os.path.isdir(each):
+                remedy = "let this user list and search it, or name places that do not lead there"
+                raise PermissionError(f"cannot see what is in {each}, for {place}: Permission denied: {remedy}")
+    return sorted(glob(place, include_hidden=True))
+
+
 class FileStatus(NamedTuple):
     """One entry of a directory."""
 
@@ -76,7 +92,7 @@ def to_uri(path: str) -> str:
 
 
 class FileSystem:
-    """The file system of `root`; all paths belong to it. Every method raises FileSystemError."""
+    """The file system of `root`; all paths belong to it. Every method raises FileSystemError, or another OSError."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         java: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way to Hadoop's FileSystem
@@ -116,6 +132,9 @@ class FileSystem:
 
     def glob(self, pattern: str) -> list[FileStatus]:
         """Return the entries that a path with `*`, `?` and `{a,b}` matches."""
+        place = str(self._call(pattern, "look for", self._file_system.makeQualified).toString())
+        if place.startswith("file:"):
+            matches(place.removeprefix("file:"))
         found = self._call(pattern, "look for", lambda at: list(self._file_system.globStatus(at) or ()))
         return sorted(_file_status(status) for status in found)
 

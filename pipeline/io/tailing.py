@@ -18,13 +18,14 @@ positions are kept: it may be a mount that comes back.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
+
+from lethe.pipeline.io.files import matches
 
 ENDING: Final = ".jsonl"
 HEAD_BYTES: Final = 65_536
@@ -112,10 +113,10 @@ class JournalTailer:
 
 
 def list_journal_files(places: Iterable[str]) -> list[str]:
-    """Return the journal files that are in these places now."""
+    """Return the journal files that are in these places now. Raises OSError for what cannot be seen."""
     found: dict[str, None] = {}
     for place in places:
-        for path in [place] if os.path.exists(place) else sorted(glob.glob(place)):
+        for path in matches(place):
             if os.path.isdir(path):
                 names = sorted(os.listdir(path))
                 found |= dict.fromkeys(f"{path.rstrip('/')}/{name}" for name in names if _is_journal(name))
@@ -270,10 +271,11 @@ def _is_journal(name: str) -> bool:
 
 
 def survey_fingerprint(places: Iterable[str]) -> str:
-    """Return a text that changes whenever a kept survey in these places is added, removed or written to."""
+    """Return a text that changes whenever a kept survey in these places is added, removed or written to. Raises
+    OSError."""
     digest = hashlib.sha256()
     for place in places:
-        for path in [place] if os.path.exists(place) else sorted(glob.glob(place)):
+        for path in matches(place):
             for directory in sorted({Path(path), *Path(path).glob("*/")}):
                 if not directory.name.startswith("."):
                     digest.update(_survey_files(directory).encode())

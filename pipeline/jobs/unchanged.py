@@ -27,12 +27,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from glob import escape as glob_escape
-from glob import glob, has_magic
+from glob import glob
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow.dataset as ds
 
+from lethe.pipeline.io.files import matches
 from lethe.pipeline.io.journal import COMPRESSED_ENDING, ENDINGS
 from lethe.pipeline.io.known_inputs import (
     KnownInputs,
@@ -90,7 +91,7 @@ class Look(NamedTuple):
 
 def look(asked: RunInputs, now: datetime.datetime, *, batch_id: str) -> Look:
     """Look at the inputs of a run. If nothing is new, bring `stuck_now` to this moment; else change nothing. Raises
-    ValueError for rules that are refused, and OSError for a directory of journals that cannot be listed."""
+    ValueError for rules that are refused, and OSError for a directory of journals that cannot be seen."""
     root, files = local_path(asked.lake), _local_journals(asked.journals)
     if root is None or files is None:
         return Look()
@@ -176,27 +177,19 @@ def _report(
 
 def _local_journals(places: Sequence[str]) -> list[str] | None:
     """Return the journal files of these places as `io.journal.journal_files` names them, or more; None if that is
-    unknown: a place is on another file system, does not exist, cannot be searched or has only other files."""
+    unknown: a place is on another file system, does not exist or has only other files. Raises OSError."""
     found: set[str] = set()
     for place in places:
         path = local_path(place)
-        if path is None or _UNCLEAR.intersection(path) or not _is_searchable(path):
+        if path is None or _UNCLEAR.intersection(path):
             return None
-        matches = glob(path, include_hidden=True)
-        below = [each for match in matches for each in _entries(match)]
+        found_here = matches(path)
+        below = [each for match in found_here for each in _entries(match)]
         journals = [each for each in below if each.endswith(ENDINGS) and not os.path.isdir(each)]
-        if not matches or (below and not journals):
+        if not found_here or (below and not journals):
             return None
         found.update(journals)
     return [f"{SCHEME}{path}" for path in sorted(found)]
-
-
-def _is_searchable(pattern: str) -> bool:
-    """Return whether this process may list all directories that the pattern is compared with; `glob` passes over the
-    others."""
-    parts = [part for part in (Path(pattern), *Path(pattern).parents) if has_magic(str(part))]
-    directories = (each for part in parts for each in glob(str(part.parent), include_hidden=True))
-    return all(os.access(each, os.R_OK | os.X_OK, effective_ids=True) for each in directories if os.path.isdir(each))
 
 
 def _entries(path: str) -> list[str]:
@@ -208,9 +201,9 @@ def _entries(path: str) -> list[str]:
 
 
 def _files_below(*places: str) -> list[str]:
-    matches = [match for place in places if place for match in glob(place)]
+    found = [match for place in places if place for match in glob(place)]
     return [
-        os.path.join(directory, name) for match in matches for directory, _, names in os.walk(match) for name in names
+        os.path.join(directory, name) for match in found for directory, _, names in os.walk(match) for name in names
     ]
 
 

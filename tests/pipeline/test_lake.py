@@ -26,6 +26,7 @@ from lethe.pipeline.io.staging import Staging
 from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.report.lake_reader import LakeReader, of_days
 from lethe.pipeline.tables import DAILY_RECLAIM, STUCK_NOW, Table
+from tests.fakes.rights import open_directory, unprivileged
 
 STRANGE = "a lake [1]{b,c}*"
 """Spark would take it for a pattern."""
@@ -455,6 +456,18 @@ def test_a_full_disk_is_told_in_a_line_and_leaves_nothing_behind(spark: SparkSes
         assert not (tmp_path / "_work" / "a-1").exists()
     with pytest.raises(PySparkException, match="a fault of ours"):
         _write(cast("DataFrame", Refused(spark, "IOException: a fault of ours")), staging, "file:/lake/new", [])
+
+
+def test_a_pattern_passes_over_no_directory(spark: SparkSession) -> None:
+    with open_directory() as root:
+        for name in ("a", "b"):
+            (root / name / "journal").mkdir(parents=True)
+        pattern = f"{root}/*/journal"
+        assert len(FileSystem(spark, pattern).glob(pattern)) == 2
+        (root / "b").chmod(0)
+        with unprivileged(), pytest.raises(PermissionError, match=f"cannot see what is in {root}/b"):
+            FileSystem(spark, pattern).glob(f"file:{pattern}")
+        (root / "b").chmod(0o700)
 
 
 def test_trouble_names_the_path(spark: SparkSession, tmp_path: Path) -> None:

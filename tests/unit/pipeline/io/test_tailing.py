@@ -153,6 +153,32 @@ def test_places_are_directories_files_and_patterns(tmp_path: Path) -> None:
     assert list_journal_files([str(tmp_path / "c1"), both[0], str(tmp_path / "nowhere")]) == both[:1]
 
 
+@pytest.mark.parametrize(
+    "mode, place", [(0, "*/journal"), (0, "b/journal"), (0, "*/jour*/*.jsonl"), (0o100, "b/jour*")]
+)
+def test_what_cannot_be_searched_is_named_and_not_passed_over(mode: int, place: str) -> None:
+    with open_directory() as root:
+        for name in ("a", "b"):
+            (root / name / "journal").mkdir(parents=True)
+            write(root / name / "journal" / "a.jsonl", "x\n")
+        (root / "b").chmod(mode)
+        (root / "c").write_text("no directory")
+        with unprivileged():
+            for look in (list_journal_files, survey_fingerprint):
+                with pytest.raises(PermissionError, match=f"cannot see what is in {root}/b, for {root}/"):
+                    look([f"{root}/{place}"])
+        (root / "b").chmod(0o700)
+
+
+def test_a_directory_may_be_passed_through_without_listing_it() -> None:
+    with open_directory() as root:
+        (root / "b" / "journal").mkdir(parents=True)
+        write(root / "b" / "journal" / "a.jsonl", "x\n")
+        (root / "b").chmod(0o711)
+        with unprivileged():
+            assert list_journal_files([f"{root}/*/journal"]) == [f"{root}/b/journal/a.jsonl"]
+
+
 def test_new_surveys_are_noticed(tmp_path: Path) -> None:
     before = survey_fingerprint([str(tmp_path)])
     (tmp_path / ".s1").mkdir()
