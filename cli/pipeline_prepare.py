@@ -29,6 +29,7 @@ def prepare(*, quiet: bool) -> Answer:
         raise Refusal("spark-submit starts Java itself: run lethe pipeline prepare without it", Exit.USAGE)
     with the_extra():
         from lethe.pipeline.class_archive import archive_directory
+        from lethe.pipeline.io.lock import Locked
         from lethe.pipeline.jobs.prepare import NotMade, make_archive
     need_java()
     began = time.monotonic()
@@ -38,6 +39,8 @@ def prepare(*, quiet: bool) -> Answer:
             archive = make_archive(archive_directory(), log, stage)
         except NotMade as error:
             raise Refusal(str(error), Exit.NO) from error
+        except Locked as error:
+            raise Refusal(str(error), Exit.BUSY) from error
     size, took_s = archive.stat().st_size, time.monotonic() - began
     said = f"{archive}: {size / 1e6:,.0f} MB, in {took_s:.0f} s; Java is given it whenever Spark starts"
     return Answer({"archive": os.fspath(archive), "size_bytes": size}, (said,))

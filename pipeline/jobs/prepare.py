@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ from pyspark import SparkContext
 from lethe.pipeline import session
 from lethe.pipeline.class_archive import MAKES_ARCHIVE, keep, why_unusable
 from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.io.lock import acquire_local
 from lethe.pipeline.jobs import batch
 from lethe.pipeline.jobs.report import DayRange, OnStage
 from lethe.protocol.journal import EventRecord, EventRecordType, JournalEntry, JsonValue, encode
@@ -20,6 +22,7 @@ _AT_MS: Final = 1_767_225_600_000
 _AT: Final = datetime.datetime.fromtimestamp(_AT_MS / 1000, datetime.UTC)
 _SUBJECT: Final = "topic/orders"
 _TOPIC_ID: Final = "Md63e-3tEAOLEK7drWc-bQ"
+_UNFINISHED: Final = "preparing-"
 _CUT_OFF: Final = b'{"specversion":'
 """Such lines are parsed otherwise."""
 
@@ -29,12 +32,20 @@ class NotMade(Exception):
 
 
 def make_archive(directory: Path, log: Path, stage: OnStage) -> Path:
-    """Make or replace the archive in this directory, and return its path. Raises SessionUnavailable, NotMade and
-    OSError."""
+    """Make or replace the archive in this directory, and return its path. Raises SessionUnavailable, NotMade, OSError,
+    and Locked while another process makes one."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if (why := why_unusable(directory)) is not None:
         raise NotMade(why)
-    with tempfile.TemporaryDirectory(prefix="preparing-", dir=directory) as place:
+    with acquire_local(directory, "prepare", "cache"):
+        # A process that was killed leaves 190 MB.
+        for left in directory.glob(f"{_UNFINISHED}*"):
+            shutil.rmtree(left)
+        return _make_archive(directory, log, stage)
+
+
+def _make_archive(directory: Path, log: Path, stage: OnStage) -> Path:
+    with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=directory) as place:
         made = Path(place) / "classes.jsa"
         exit_code = _run_with(f"{MAKES_ARCHIVE}{made}", Path(place), log, stage)
         # What Java had begun to write, it may have left behind.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lethe.pipeline.io.lock import LOCK
 from lethe.pipeline.session import JAVA_OPTIONS
 from tests.pipeline.conftest import SETTINGS
 
@@ -44,7 +45,7 @@ def test_spark_starts_from_the_classes_that_were_prepared(tmp_path: Path) -> Non
     told = json.loads(done.stdout)
     archive = Path(told["archive"])
     assert archive.stat().st_size == told["size_bytes"]
-    assert list(archive.parent.iterdir()) == [archive], "nothing else stays there"
+    assert sorted(archive.parent.iterdir()) == [archive.parent / LOCK, archive], "nothing else stays there"
     assert FROM_THE_ARCHIVE.search(run_from(tmp_path, tmp_path / "after.log"))
     archive.write_bytes(archive.read_bytes()[: 1 << 20])
     assert not FROM_THE_ARCHIVE.search(run_from(tmp_path, tmp_path / "damaged.log")), "a damaged one is left out"

@@ -8,6 +8,7 @@ from lethe.admin.refusal import Exit, Refusal
 from lethe.cli import pipeline_prepare
 from lethe.pipeline import session
 from lethe.pipeline.class_archive import MAKES_ARCHIVE, keep
+from lethe.pipeline.io.lock import LOCK, acquire_local
 from lethe.pipeline.jobs import prepare
 from lethe.pipeline.jobs.report import OnStage
 from lethe.pipeline.session import SPARK_VERSION
@@ -81,4 +82,26 @@ def test_what_java_had_begun_to_write_is_not_kept(tmp_path: Path, monkeypatch: p
     with pytest.raises(Refusal, match="wrote no archive, and ended with 1; what it said is in") as refusal:
         pipeline_prepare.prepare(quiet=True)
     assert refusal.value.exit is Exit.NO
-    assert not list((tmp_path / "cache" / "lethe").iterdir())
+    assert [file.name for file in (tmp_path / "cache" / "lethe").iterdir()] == [LOCK]
+
+
+def test_what_a_killed_process_left_is_removed_and_what_one_makes_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(option: str, *_: object) -> int:
+        Path(option.removeprefix(MAKES_ARCHIVE)).write_bytes(b"whole")
+        return 0
+
+    monkeypatch.setattr(prepare, "_run_with", run)
+    cache = tmp_path / "cache" / "lethe"
+    left, other = cache / "preparing-of-another", cache / "kafka"
+    for place in (left, other):
+        place.mkdir(parents=True)
+        (place / "classes.jsa").write_bytes(b"large")
+    cache.chmod(0o700)
+    with acquire_local(cache, "prepare", "cache"), pytest.raises(Refusal, match=f"the cache {cache} is in use") as busy:
+        pipeline_prepare.prepare(quiet=True)
+    assert busy.value.exit is Exit.BUSY
+    assert left.exists()
+    archive = prepare.make_archive(cache, tmp_path / "log", lambda _: None)
+    assert sorted(cache.iterdir()) == sorted([archive, other, cache / LOCK])
