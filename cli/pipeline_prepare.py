@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from lethe.adapters.user_cache import user_cache
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
 from lethe.cli.lake_options import is_submitted, need_java, the_extra
@@ -28,7 +29,6 @@ def prepare(*, quiet: bool) -> Answer:
     if is_submitted():
         raise Refusal("spark-submit starts Java itself: run lethe pipeline prepare without it", Exit.USAGE)
     with the_extra():
-        from lethe.pipeline.class_archive import archive_directory
         from lethe.pipeline.io.lock import Locked
         from lethe.pipeline.jobs.prepare import NotMade, make_archive
     need_java()
@@ -36,7 +36,7 @@ def prepare(*, quiet: bool) -> Answer:
     with spark_log() as log, stages(quiet=quiet) as stage:
         assert log is not None
         try:
-            archive = make_archive(archive_directory(), log, stage)
+            archive = make_archive(user_cache(os.environ), log, stage)
         except NotMade as error:
             raise Refusal(str(error), Exit.NO) from error
         except Locked as error:

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from lethe.adapters.user_cache import user_cache
 from lethe.cluster.java import java_executable, pyspark_jars
 from lethe.cluster.process import die_with_parent
 from lethe.protocol.counting import counted
@@ -61,13 +62,10 @@ class Artifact(NamedTuple):
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Return the cache, which holds one directory per fetch."""
+    """Return the cache, which holds one directory per fetch. Raises OSError if the user has no home."""
     if chosen := environment.get(CACHE_VARIABLE):
         return Path(chosen).expanduser().absolute()
-    base = environment.get("XDG_CACHE_HOME")
-    # The XDG specification requires that a relative path is ignored.
-    root = Path(base) if base and os.path.isabs(base) else Path("~/.cache").expanduser()
-    return root / "lethe" / "kafka"
+    return user_cache(environment) / "kafka"
 
 
 def fetch(wanted: Artifact, tell: OnProgress, environment: Mapping[str, str]) -> Path:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from lethe.adapters.user_cache import user_cache
 
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _DIVIDES_PATHS: Final = frozenset("\"'\\:")
@@ -23,23 +24,11 @@ MAKES_ARCHIVE: Final = "-XX:ArchiveClassesAtExit="
 _USES_ARCHIVE: Final = "-XX:SharedArchiveFile="
 
 
-def archive_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where this user's archives are. Raises OSError if the user has no home."""
-    cache = environment.get("XDG_CACHE_HOME")
-    # The XDG specification requires that a relative path is ignored.
-    if cache and os.path.isabs(cache):
-        return Path(cache) / "lethe"
-    try:
-        return Path.home() / ".cache" / "lethe"
-    except RuntimeError as error:
-        raise OSError("this user has no home directory: set HOME or XDG_CACHE_HOME") from error
-
-
 def option_for(spark_version: str, directory: Path | None = None) -> str | None:
     """Return Java's option to use the archive of this Spark in this directory, or else in that of this user; None if
     none is there, whole and this user's alone."""
     try:
-        directory = directory or archive_directory()
+        directory = directory or user_cache(os.environ)
         if why_unusable(directory) is not None:
             return None
         usable = [archive for archive in _archives(spark_version, directory) if _is_usable(archive)]
