@@ -126,7 +126,7 @@ def _has_subject(form: Form) -> Column:
 
 def _has_valid_types() -> Column:
     shape = F.schema_of_variant(F.try_parse_json("data"))
-    inner = F.regexp_replace(F.regexp_extract(shape, "^OBJECT<(.*)>$", 1), _COUNTS, "COUNTS")
+    inner = F.regexp_replace(F.regexp_extract(shape, "(?s)^OBJECT<(.*)>$", 1), _COUNTS, "COUNTS")
     inner = F.regexp_replace(inner, _TEXTS_BY_KEY, "TEXTS_BY_KEY")
     kinds = F.concat(F.lit(", "), inner, F.lit(","))
     return _by_kind(lambda form: _matches(form, kinds))
@@ -142,7 +142,7 @@ def _matches(form: Form, kinds: Column) -> Column:
 
 def kinds_pattern(form: Form) -> str:
     """Return a pattern for `, key: KIND, key: KIND,` that requires the keys of the form, each with its kind."""
-    return "^" + "".join(_lookahead(key) for key in form.keys)
+    return "(?s)^" + "".join(_lookahead(key) for key in form.keys)
 
 
 def _lookahead(key: Key) -> str:

@@ -50,7 +50,7 @@ def cases() -> Iterator[Case]:
             good = {key.name: GOOD[key.kind] for key in form.keys}
             subject = next(each for each in SUBJECTS if not schema_problems(EventRecord(kind, each, good)))
             yield from (Case(kind, each, good) for each in SUBJECTS)
-            yield Case(kind, subject, {**good, "unknown": {"deep": [-1]}, "also `odd`": -2})
+            yield Case(kind, subject, {**good, "unknown": {"deep": [-1]}, "also `odd`": -2, "a line\nbreak": 0})
             for key in form.keys:
                 without = {name: value for name, value in good.items() if name != key.name}
                 yield Case(kind, subject, without)
