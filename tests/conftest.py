@@ -1,5 +1,5 @@
 """For all tests: how much hypothesis searches, which tests stay together in one of several test processes, and that
-none knows the terminal that it is run in.
+none depends on the terminal or the shell that it is run in.
 
 `HYPOTHESIS_PROFILE=search` looks at more, and at new examples.
 """
@@ -7,6 +7,7 @@ none knows the terminal that it is run in.
 from __future__ import annotations
 
 import os
+import signal
 from typing import Final
 
 import pytest
@@ -19,6 +20,11 @@ TERMINAL: Final = ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "NO_COLOR", "GI
 
 for name in TERMINAL:
     os.environ.pop(name, None)
+
+# A shell without job control starts background jobs with SIGINT ignored. The processes of tests would inherit that, and
+# a test that interrupts one would wait for its end until the time limit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("quick", max_examples=60, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile(

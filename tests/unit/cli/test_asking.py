@@ -109,10 +109,10 @@ async def test_without_a_terminal_nothing_is_asked(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     "typed,code,said",
     [
-        (b"y\n", Exit.OK, "done"),
-        (b"n\n", Exit.NO, "lethe: nothing was done"),
-        (CTRL_D, Exit.NO, "lethe: nothing was done"),
-        (CTRL_C, Exit.INTERRUPTED, "interrupted"),
+        pytest.param(b"y\n", Exit.OK, "done", id="yes"),
+        pytest.param(b"n\n", Exit.NO, "lethe: nothing was done", id="no"),
+        pytest.param(CTRL_D, Exit.NO, "lethe: nothing was done", id="ctrl-d"),
+        pytest.param(CTRL_C, Exit.INTERRUPTED, "interrupted", id="ctrl-c"),
     ],
 )
 def test_a_command_ends_at_its_question(typed: bytes, code: Exit, said: str) -> None:
