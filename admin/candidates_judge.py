@@ -128,7 +128,7 @@ def _name_problem(name: str, protected: Sequence[str]) -> str | None:
 
 def _incarnation_problem(candidate: Candidate, now: CurrentTopic) -> str | None:
     if now.description.problem is not None:
-        return f"its znodes cannot be understood: {now.description.problem}"
+        return f"its znodes are unseen: {now.description.problem}"
     if candidate.topic_id != now.description.topic_id:
         return "it is another topic of that name, created since"
     if now.created_at_ms is None and candidate.topic_id is None:

@@ -106,7 +106,7 @@ class PartitionDescription(NamedTuple):
     requested: tuple[int, ...] | None = None
     """Replicas that `/admin/reassign_partitions` requests for this partition, if any."""
     state_unseen: str | None = None
-    """Why the state znode cannot be understood; None where it is readable or does not exist."""
+    """Why the state znode cannot be read or understood; None where it is seen or does not exist."""
 
     @property
     def is_under_replicated(self) -> bool:
@@ -140,6 +140,13 @@ class TopicDescription:
     config_unseen: str | None = None
     moving_unseen: str | None = None
     """Why reassignments under way are unseen; then no assignment has any."""
+    is_refused: bool = False
+    """True: ZooKeeper refuses to give a znode that `problem` names."""
+
+    @property
+    def are_partitions_seen(self) -> bool:
+        """False where a problem may have hidden all of them."""
+        return self.problem is None or bool(self.partitions)
 
     @property
     def replication_factor(self) -> int:

@@ -25,7 +25,6 @@ from lethe.admin.topic_plans import (
 from lethe.protocol.vocabulary import Broker, LeaderAndIsr, TopicPartition
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import (
-    Data,
     Exists,
     GetChildren,
     GetData,
@@ -43,7 +42,17 @@ from lethe.protocol.zookeeper.znodes import (
     decode_config,
     decode_controller,
 )
-from lethe.survey.znodes import broker_of, children_of, data_of, read_data, reassignment_of, stat_of, state_of, topic_of
+from lethe.survey.znodes import (
+    ZnodeUnreadable,
+    broker_of,
+    children_of,
+    data_of,
+    read_data,
+    reassignment_of,
+    stat_of,
+    state_of,
+    topic_of,
+)
 
 _NO_TOPIC: Final = TopicZnode({})
 
@@ -119,7 +128,7 @@ async def describe(session: ZooKeeperSession, names: Sequence[str], marked: Iter
     found = []
     for name, topic, config in zip(names, outcomes[::2], outcomes[1::2], strict=True):
         if not is_absent(topic):
-            found.append(_found(name, topic, data_of(config, paths.config_topic(name))))
+            found.append(_found(name, topic, config))
     partitions = [(topic.name, p) for topic in found for p in topic.znode.assignments]
     requests = await _requests(session) if partitions else ReassignmentRequests({})
     states = await session.read([GetData(paths.partition_state(*partition)) for partition in partitions])
@@ -166,7 +175,7 @@ async def being_reassigned(session: ZooKeeperSession, names: Sequence[str]) -> R
         unread = requests.unseen
         try:
             znode = topic_of(outcome, name) or _NO_TOPIC
-        except MalformedZnode as problem:
+        except (MalformedZnode, ZnodeUnreadable) as problem:
             znode, unread = _NO_TOPIC, str(problem)
         if name in requested or any(assignment.is_being_reassigned for assignment in znode.assignments.values()):
             found.append(name)
@@ -176,7 +185,8 @@ async def being_reassigned(session: ZooKeeperSession, names: Sequence[str]) -> R
 
 
 class ReassignmentRequests(NamedTuple):
-    """Content of `/admin/reassign_partitions`. `unseen` says why it cannot be understood; then there are no targets."""
+    """Content of `/admin/reassign_partitions`. `unseen` says why it cannot be read or understood; then there are no
+    targets."""
 
     targets: Mapping[TopicPartition, tuple[int, ...]]
     unseen: str | None = None
@@ -185,7 +195,7 @@ class ReassignmentRequests(NamedTuple):
 async def _requests(session: ZooKeeperSession) -> ReassignmentRequests:
     try:
         return ReassignmentRequests(await requested_reassignments(session))
-    except MalformedZnode as problem:
+    except (MalformedZnode, ZnodeUnreadable) as problem:
         return ReassignmentRequests({}, str(problem))
 
 
@@ -255,7 +265,8 @@ class _Found(NamedTuple):
     name: str
     znode: TopicZnode
     config: dict[str, str]
-    problems: tuple[str, ...]
+    znode_problem: MalformedZnode | ZnodeUnreadable | None
+    config_problem: MalformedZnode | ZnodeUnreadable | None
 
     def describe(
         self,
@@ -264,15 +275,15 @@ class _Found(NamedTuple):
         *,
         is_marked: bool,
     ) -> TopicDescription:
-        problems = list(self.problems)
+        problems = [problem for problem in (self.znode_problem, self.config_problem) if problem is not None]
         partitions = []
         for partition, assignment in self.znode.assignments.items():
             state = unseen = None
             try:
                 state = state_of(states[self.name, partition], TopicPartition(self.name, partition))
-            except MalformedZnode as problem:
+            except (MalformedZnode, ZnodeUnreadable) as problem:
                 unseen = str(problem)
-                problems.append(unseen)
+                problems.append(problem)
             leader, epoch, isr = (None, -1, ()) if state is None else (state.leader, state.leader_epoch, state.isr)
             asked = requests.targets.get(TopicPartition(self.name, partition))
             partitions.append(PartitionDescription(partition, leader, epoch, isr, assignment, asked, unseen))
@@ -282,22 +293,28 @@ class _Found(NamedTuple):
             is_marked,
             self.config,
             tuple(partitions),
-            "; ".join(problems) or None,
+            "; ".join(map(str, problems)) or None,
             requests.unseen,
+            None if self.config_problem is None else str(self.config_problem),
+            None if self.znode_problem is None else str(self.znode_problem),
+            is_refused=any(isinstance(problem, ZnodeUnreadable) for problem in problems),
         )
 
 
-def _found(name: str, topic: ReadOutcome, config: Data | None) -> _Found:
-    znode, overrides, problems = _NO_TOPIC, dict[str, str](), []
+def _found(name: str, topic: ReadOutcome, config: ReadOutcome) -> _Found:
+    znode, overrides, path = _NO_TOPIC, dict[str, str](), paths.config_topic(name)
+    znode_problem: MalformedZnode | ZnodeUnreadable | None = None
+    config_problem: MalformedZnode | ZnodeUnreadable | None = None
     try:
         znode = topic_of(topic, name) or znode
-    except MalformedZnode as problem:
-        problems.append(str(problem))
+    except (MalformedZnode, ZnodeUnreadable) as problem:
+        znode_problem = problem
     try:
-        overrides = {} if config is None else decode_config(paths.config_topic(name), config.data)
-    except MalformedZnode as problem:
-        problems.append(str(problem))
-    return _Found(name, znode, overrides, tuple(problems))
+        settings = data_of(config, path)
+        overrides = {} if settings is None else decode_config(path, settings.data)
+    except (MalformedZnode, ZnodeUnreadable) as problem:
+        config_problem = problem
+    return _Found(name, znode, overrides, znode_problem, config_problem)
 
 
 async def demand_zookeeper_controller(session: ZooKeeperSession) -> None:

@@ -75,8 +75,9 @@ def describe(
 ) -> None:
     """Describe topics: partitions, leaders, replicas, settings.
 
-    Exit code 1 where one does not exist or cannot be understood, 3 where pending reassignments are unseen; with
-    --bootstrap-server, which never shows those: 3 where topics may be hidden, or their settings or moves are unseen.
+    Exit code 1 where one does not exist or cannot be understood, 3 where ZooKeeper refuses to show one or pending
+    reassignments are unseen; with --bootstrap-server, which never shows those: 3 where topics may be hidden, or their
+    settings or moves are unseen.
 
     Adding and Removing Replicas are of a reassignment under way; Pending Replicas are asked for, and not begun.
     """
@@ -163,15 +164,22 @@ def _answer(
         data.append({**row, "not_shown": [*not_shown]} if not_shown else row)
     unreadable = [topic for topic in topics if topic.problem is not None]
     lines += [f"Topic: {topic.name}\tProblem: {topic.problem}" for topic in unreadable]
-    return Answer(data, tuple(lines), exit=Exit.NO if unreadable else Exit.OK)
+    return Answer(data, tuple(lines), exit=_code(unreadable))
+
+
+def _code(unreadable: Sequence[TopicDescription]) -> Exit:
+    if any(not topic.is_refused for topic in unreadable):
+        return Exit.NO
+    return Exit.UNREACHABLE if unreadable else Exit.OK
 
 
 def _head(topic: TopicDescription, *, is_paused: bool) -> str:
     fields = [f"Topic: {topic.name}"]
     if topic.topic_id is not None:
         fields.append(f"TopicId: {topic_id_to_text(topic.topic_id)}")
-    fields.append(f"PartitionCount: {len(topic.partitions)}")
-    fields.append(f"ReplicationFactor: {topic.replication_factor}")
+    is_seen = topic.are_partitions_seen
+    fields.append(f"PartitionCount: {len(topic.partitions) if is_seen else 'unseen'}")
+    fields.append(f"ReplicationFactor: {topic.replication_factor if is_seen else 'unseen'}")
     settings = ",".join(f"{name}={value}" for name, value in sorted(topic.config.items()))
     fields.append(f"Configs: {settings if topic.config_unseen is None else 'unseen'}")
     moving = sum(partition.assignment.is_being_reassigned for partition in topic.partitions)
@@ -221,10 +229,10 @@ def _as_json(
         if topic.moving_unseen is not None
         else any(partition.assignment.is_being_reassigned for partition in topic.partitions),
         "reassignment_pending": None
-        if topic.requests_unseen is not None
+        if topic.requests_unseen is not None or not topic.are_partitions_seen
         else any(partition.pending is not None for partition in topic.partitions),
-        "partition_count": len(topic.partitions),
-        "replication_factor": topic.replication_factor,
+        "partition_count": len(topic.partitions) if topic.are_partitions_seen else None,
+        "replication_factor": topic.replication_factor if topic.are_partitions_seen else None,
         "config": None
         if topic.config_unseen is not None
         else {name: topic.config[name] for name in sorted(topic.config)},

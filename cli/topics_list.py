@@ -42,6 +42,8 @@ class ListedTopic(NamedTuple):
     is_paused: bool | None = False
     is_moving: bool | None = False
     exists: bool = True
+    moving_unseen: str | None = None
+    """Why `is_moving` is None."""
 
 
 def list_topics(
@@ -93,6 +95,7 @@ async def listing(
             is_marked=name in marked,
             is_paused=name in marked and is_paused,
             is_moving=None if name in moving.unseen else name in moving.names,
+            moving_unseen=moving.unseen.get(name),
         )
         for name in names
     ]
@@ -118,7 +121,7 @@ async def shown_listing(
     for line in (*missing, *unseen):
         note(f"lethe: {line}")
     note(f"not shown by brokers: {', '.join(NOT_SHOWN)}")
-    rows = [ListedTopic(name, None, None, moving.has(name)) for name in names]
+    rows = [ListedTopic(name, None, None, moving.has(name), moving_unseen=moving.unseen) for name in names]
     code = Exit.NO if is_absent else Exit.UNREACHABLE if unseen else Exit.OK
     return _answer(rows, code, not_shown=NOT_SHOWN)
 
@@ -132,6 +135,7 @@ def _answer(rows: Sequence[ListedTopic], code: Exit, not_shown: Sequence[str] = 
             "marked_for_deletion": row.is_marked,
             "deletion_paused": row.is_paused,
             "being_reassigned": row.is_moving,
+            "reassignment_unseen": row.moving_unseen,
         }
         data.append({**body, "not_shown": [*not_shown]} if not_shown else body)
     return Answer(data, tuple(_line(row) for row in rows), exit=code)

@@ -46,7 +46,7 @@ def test_what_is_as_it_was_may_be_deleted() -> None:
         (table(topic="_schemas"), now(), "names like _* are of what works for clients"),
         (table(topic="connect-configs"), now(), "names like connect-configs"),
         (table(topic="counts-store-changelog"), now(), "names like *-changelog"),
-        (table(), now(problem="it is not JSON"), "cannot be understood: it is not JSON"),
+        (table(), now(problem="it is not JSON"), "its znodes are unseen: it is not JSON"),
         (table(), now(topic_id=OTHER), "another topic of that name"),
         (table(), now(topic_id=None), "another topic of that name"),
         (table(), now(created=5_001), "another topic of that name"),

@@ -17,6 +17,7 @@ from lethe.protocol.vocabulary import TopicPartition, topic_id_to_text
 from lethe.protocol.zookeeper import paths
 from lethe.protocol.zookeeper.operations import ANY_VERSION, Create, SetData
 from lethe.protocol.zookeeper.znodes import encode_reassignment
+from tests.fakes.forbidden_znodes import NO_AUTH, forbidding
 from tests.fakes.zookeeper import FakeSession
 from tests.fakes.zookeeper_cluster import apply, bring_online
 
@@ -59,6 +60,7 @@ async def test_a_mark_without_a_topic_is_shown(cluster: FakeSession) -> None:
             "marked_for_deletion": True,
             "deletion_paused": False,
             "being_reassigned": False,
+            "reassignment_unseen": None,
         }
     ]
 
@@ -171,3 +173,49 @@ async def test_a_partition_state_that_cannot_be_understood_is_not_the_lack_of_a_
     partition = data[0]["partitions"][1]
     assert (partition["unavailable"], partition["under_replicated"]) == (None, None)
     assert "/brokers/topics/orders/partitions/1/state" in partition["state_unseen"]
+
+
+async def test_a_topic_that_may_not_be_read_hides_no_other_in_the_list(
+    cluster: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = await listing(forbidding(cluster, paths.topic("orders")), exclude_internal=True)
+    assert answer.lines == ("bills - marked for deletion", "orders - whether it is being reassigned is unseen")
+    assert answer.exit is Exit.UNREACHABLE
+    data: Any = answer.data
+    why = f"ZooKeeper does not give the data of /brokers/topics/orders: {NO_AUTH}"
+    assert [(row["being_reassigned"], row["reassignment_unseen"]) for row in data] == [(False, None), (None, why)]
+    assert capsys.readouterr().err == f"lethe: {why}\n"
+
+
+async def test_requests_that_may_not_be_read_hide_no_topic(cluster: FakeSession) -> None:
+    session = forbidding(cluster, paths.REASSIGN_PARTITIONS)
+    listed = await listing(session, ["orders"])
+    assert (listed.lines, listed.exit) == (("orders - whether it is being reassigned is unseen",), Exit.UNREACHABLE)
+    described = await description(session, ["orders"])
+    assert described.lines[-1].startswith("Whether reassignments are pending is unseen: ZooKeeper does not give the ")
+    assert described.exit is Exit.UNREACHABLE
+
+
+async def test_a_topic_that_may_not_be_read_hides_no_other_when_described(cluster: FakeSession) -> None:
+    answer = await description(forbidding(cluster, paths.topic("orders")), ["orders", "bills"])
+    assert answer.lines[0].startswith("Topic: bills\t")
+    assert (
+        answer.lines[2] == "Topic: orders\tPartitionCount: unseen\tReplicationFactor: unseen\tConfigs: retention.ms=5"
+    )
+    assert answer.lines[3].startswith("Topic: orders\tProblem: ZooKeeper does not give the data of /brokers/topics/ord")
+    assert answer.exit is Exit.UNREACHABLE
+    data: Any = answer.data
+    unseen = ("partition_count", "replication_factor", "being_reassigned", "reassignment_pending")
+    assert [data[1][name] for name in unseen] == [None] * 4
+
+
+async def test_settings_and_states_that_may_not_be_read_are_unseen(cluster: FakeSession) -> None:
+    session = forbidding(cluster, paths.config_topic("orders"), paths.partition_state("orders", 0))
+    answer = await description(session, ["orders"])
+    assert answer.lines[0].endswith("\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: unseen")
+    assert answer.lines[1].endswith("Leader: unseen\tReplicas: 1,2\tIsr: unseen")
+    assert answer.lines[3].count("ZooKeeper does not give the data") == 2
+    data: Any = answer.data
+    assert (data[0]["config"], answer.exit) == (None, Exit.UNREACHABLE)
+    await apply(cluster, Create(paths.topic("poison"), b"\x00"))
+    assert (await description(session, ["orders", "poison"])).exit is Exit.NO

@@ -36,6 +36,7 @@ async def test_list(capsys: pytest.CaptureFixture[str]) -> None:
         "marked_for_deletion": None,
         "deletion_paused": None,
         "being_reassigned": True,
+        "reassignment_unseen": None,
         "not_shown": ["marked_for_deletion", "deletion_paused"],
     }
     assert "not shown by brokers: marked_for_deletion, deletion_paused\n" in capsys.readouterr().err
