@@ -20,17 +20,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from types import NoneType, UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import orjson
 
 from lethe.admin.refusal import Exit, Refusal
 from lethe.protocol.counting import counted
+from lethe.protocol.zookeeper.json_fields import kind_of
 
 VERSION: Final = 1
 UNREAD: Final = "cannot be read"
 """Follows the name of a topic of which it is unseen whether it exists, in `TopicDeletionPlan.unseen`."""
+_REMEDY: Final = "Plan again with lethe topics plan-delete"
+_KINDS: Final = {bool: "true or false", int: "a whole number", str: "a string"}
 MAX_TOPICS: Final = 1_000
 """All topics are marked in one multi, which has to fit into a request to ZooKeeper."""
 
@@ -123,38 +127,70 @@ def decode_plan(data: bytes, where: str) -> TopicDeletionPlan:
     """Read a plan. Raises Refusal where the file is no plan, or not as it was written."""
     try:
         document = orjson.loads(data)
-        if document["version"] != VERSION:
-            raise Refusal(f"{where} is a plan of version {document['version']}, not {VERSION}", Exit.USAGE)
-        plan = TopicDeletionPlan(
-            document["cluster_id"],
-            document["taken_at_ms"],
-            tuple(document["brokers"]),
-            tuple(_topic(each) for each in document["topics"]),
-            tuple(PlannedDebt(**each) for each in document["debts"]),
-            tuple(document["blockers"]),
-            tuple(document["unseen"]),
-        )
-        is_as_written = document["hash"] == plan.hash
-    except (ValueError, TypeError, KeyError) as error:
-        raise Refusal(f"{where} is no plan of lethe topics plan-delete: {error!r}", Exit.USAGE) from error
-    if not is_as_written:
-        raise Refusal(f"{where} was changed after it was written: its hash is another one. Plan again", Exit.USAGE)
+    except orjson.JSONDecodeError as error:
+        raise _no_plan(where, f"it is not JSON ({error})") from error
+    try:
+        fields = _fields("", document)
+        version, written_hash = (_required("", fields, name) for name in ("version", "hash"))
+        if version != VERSION:
+            raise _no_plan(where, f"its version is {kind_of(version)}, and this release reads {VERSION}")
+        names = {name: value for name, value in fields.items() if name not in ("version", "hash")}
+        plan: TopicDeletionPlan = _read(TopicDeletionPlan, "", names)
+    except _OtherKind as problem:
+        raise _no_plan(where, str(problem)) from problem
+    if written_hash != plan.hash:
+        raise Refusal(f"{where} was changed after it was written: its hash is another one. {_REMEDY}", Exit.USAGE)
     return plan
 
 
-def _topic(fields: Mapping[str, Any]) -> PlannedTopic:
-    groups = fields["groups"]
-    return PlannedTopic(
-        **{
-            **fields,
-            "partitions": tuple(
-                PlannedPartition(**{**p, "replicas": tuple(p["replicas"])}) for p in fields["partitions"]
-            ),
-            "groups": None if groups is None else tuple(PlannedGroup(**group) for group in groups),
-            "blockers": tuple(fields["blockers"]),
-            "unseen": tuple(fields["unseen"]),
-        }
+def _no_plan(where: str, why: str) -> Refusal:
+    return Refusal(f"{where} is no plan of lethe topics plan-delete: {why}. {_REMEDY}", Exit.USAGE)
+
+
+class _OtherKind(Exception):
+    """A value is not what `encode_plan` writes there; the message names the place and both kinds."""
+
+
+def _read(kind: Any, place: str, value: object) -> Any:
+    """Return the JSON value as its annotation has it. `place` is like `topics[0].czxid`, empty for the whole document.
+    Raises _OtherKind."""
+    if isinstance(kind, UnionType):
+        (kind,) = (each for each in get_args(kind) if each is not NoneType)
+        return None if value is None else _read(kind, place, value)
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list):
+            raise _OtherKind(f"{place} must be an array, found {kind_of(value)}")
+        return tuple(_read(get_args(kind)[0], f"{place}[{index}]", each) for index, each in enumerate(value))
+    if is_dataclass(kind):
+        return _record(kind, place, _fields(place, value))
+    if type(value) is not kind:
+        raise _OtherKind(f"{place} must be {_KINDS[kind]}, found {kind_of(value)}")
+    return value
+
+
+def _record(kind: Any, place: str, fields: Mapping[str, object]) -> Any:
+    kinds = get_type_hints(kind)
+    if unknown := [name for name in fields if name not in kinds]:
+        raise _OtherKind(f"{place or 'it'} has a key that no plan has: {unknown[0]:.40}")
+    return kind(
+        **{name: _read(each, _inside(place, name), _required(place, fields, name)) for name, each in kinds.items()}
     )
+
+
+def _fields(place: str, value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise _OtherKind(f"{place or 'it'} must be an object, found {kind_of(value)}")
+    return value
+
+
+def _required(place: str, fields: Mapping[str, object], name: str) -> object:
+    if name not in fields:
+        raise _OtherKind(f"{place or 'it'} has no {name}")
+    return fields[name]
+
+
+def _inside(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
 
 
 # --- what has changed ---------------------------------------------------------------------------------------------

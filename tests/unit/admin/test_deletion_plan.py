@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -52,11 +53,57 @@ def test_a_plan_that_was_written_to_by_hand_is_refused() -> None:
     assert refused.value.exit is Exit.USAGE
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"version":1}', b'{"version":2}'])
-def test_another_file_is_no_plan(data: bytes) -> None:
-    with pytest.raises(Refusal, match=r"plan\.json is") as refused:
+NO_PLAN = "plan.json is no plan of lethe topics plan-delete: "
+REMEDY = ". Plan again with lethe topics plan-delete"
+
+
+@pytest.mark.parametrize(
+    "data,why",
+    [
+        (b"", "it is not JSON (Input is a zero-length, empty document: line 1 column 1 (char 0))"),
+        (b"[]", "it must be an object, found an array"),
+        (b"{}", "it has no version"),
+        (b'{"version":1}', "it has no hash"),
+        (b'{"version":2,"hash":""}', "its version is 2, and this release reads 1"),
+        (b'{"version":1,"hash":""}', "it has no cluster_id"),
+    ],
+)
+def test_another_file_is_no_plan(data: bytes, why: str) -> None:
+    with pytest.raises(Refusal) as refused:
         decode_plan(data, "plan.json")
-    assert refused.value.exit is Exit.USAGE
+    assert (str(refused.value), refused.value.exit) == (f"{NO_PLAN}{why}{REMEDY}", Exit.USAGE)
+
+
+@pytest.mark.parametrize(
+    "place,name,value,why",
+    [
+        ((), "brokers", 1, "brokers must be an array, found 1"),
+        ((), "brokers", ["1"], "brokers[0] must be a whole number, found the string '1'"),
+        ((), "cluster_id", 7, "cluster_id must be a string, found 7"),
+        ((), "note", "", "it has a key that no plan has: note"),
+        (("topics", 1), "czxid", None, "topics[1].czxid must be a whole number, found null"),
+        (("topics", 1), "czxid", 2**64, "topics[1].czxid must be a whole number, found 1.8446744073709552e+19"),
+        (("topics", 1), "groups", {}, "topics[1].groups must be an array, found an object"),
+        (("topics", 1, "groups", 0), "is_reading", 0, "topics[1].groups[0].is_reading must be true or false, found 0"),
+        (("topics", 1, "partitions"), 1, [], "topics[1].partitions[1] must be an object, found an array"),
+        (("debts", 0), "broker", True, "debts[0].broker must be a whole number, found true"),
+    ],
+)
+def test_a_value_of_another_kind_is_named(place: tuple[str | int, ...], name: str | int, value: Any, why: str) -> None:
+    document = inside = json.loads(encode_plan(PLAN))
+    for step in place:
+        inside = inside[step]
+    inside[name] = value
+    with pytest.raises(Refusal) as refused:
+        decode_plan(json.dumps(document).encode(), "plan.json")
+    assert (str(refused.value), refused.value.exit) == (f"{NO_PLAN}{why}{REMEDY}", Exit.USAGE)
+
+
+def test_a_missing_key_is_named_with_its_place() -> None:
+    document = orjson.loads(encode_plan(PLAN))
+    del document["topics"][0]["unseen"]
+    with pytest.raises(Refusal, match=r"topics\[0\] has no unseen\. Plan again"):
+        decode_plan(orjson.dumps(document), "plan.json")
 
 
 def test_nothing_has_changed() -> None:
