@@ -12,6 +12,7 @@ from lethe.adapters.http_hosts import is_loopback
 from lethe.adapters.http_token import TokenFile, TokenUnusable, read_tokens
 from lethe.adapters.properties import Property, PropertyKind, Values
 from lethe.adapters.security.config import opened, read_tls
+from lethe.adapters.security.config_exposure import warn_of_exposure
 from lethe.adapters.security.config_names import TLS
 from lethe.adapters.security.refusal_counts import OF_HTTPS, OF_TOKENS, RefusalCounts
 from lethe.adapters.security.tls import TlsMaterial
@@ -51,8 +52,9 @@ HTTP: Final = (
         None,
         "File with a token for the HTTP server, as `openssl rand -hex 32` makes it; requests need it in the header "
         "`Authorization: Bearer`. Each line is a token, so that an old one and a new one can be valid together. The "
-        "file is read again when it changes; while it cannot be read no token is accepted. /healthz and /readyz need "
-        "none, and then tell no reasons. Without this file nothing can be changed through HTTP.",
+        "file is read again when it changes; while it cannot be read no token is accepted. A warning names a file that "
+        "every user of the machine may read or write. /healthz and /readyz need none, and then tell no reasons. "
+        "Without this file nothing can be changed through HTTP.",
     ),
     Property(
         "lethe.http.token.for",
@@ -139,4 +141,5 @@ def _token_file(values: Values) -> Path | None:
         read_tokens(Path(given))
     except TokenUnusable as unusable:
         values.wrong(name, unusable.reason, unusable.remedy)
+    warn_of_exposure(values, name, values.origin(name), Path(given))
     return Path(given)

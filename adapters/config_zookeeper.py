@@ -21,6 +21,7 @@ from typing import Final
 
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values
 from lethe.adapters.security.config import opened, read_zookeeper_tls
+from lethe.adapters.security.config_exposure import warn_of_exposure
 from lethe.adapters.security.config_names import ZOOKEEPER_TLS
 from lethe.adapters.security.jaas_file import JAAS_FILE, read_sections
 from lethe.adapters.security.prefixed import PrefixedValues, with_files
@@ -278,6 +279,7 @@ def _user_in_file(values: Values) -> SaslLogin | None:
             return None
         username, password = _entry_of(entries).option("username"), _PasswordInFile(path, section)
         password.reveal()
+        warn_of_exposure(values, _JAAS, values.origin(_JAAS), path)
         return SaslLogin(username, password)
     except Unusable as error:
         values.wrong(_JAAS, error.reason, error.remedy)

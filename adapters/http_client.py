@@ -12,6 +12,7 @@ from `/controller` in ZooKeeper, and whoever can write there, or listen on the w
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 from collections.abc import Collection, Mapping
@@ -22,9 +23,12 @@ from urllib.parse import urlsplit
 
 from lethe.adapters.http_hosts import is_loopback
 from lethe.adapters.http_token import TokenUnusable, read_tokens
+from lethe.adapters.security.exposure import exposure
 from lethe.adapters.security.files import read_file
 from lethe.adapters.security.handshakes import TrustRemedies, handshake_problem
 from lethe.adapters.security.unusable import Unusable
+
+logger = logging.getLogger(__name__)
 
 TOKEN_VARIABLE: Final = "LETHE_HTTP_TOKEN_FILE"
 """The variable of the server's property, so that a command inside its container needs no other one."""
@@ -58,9 +62,11 @@ class HttpCredentials:
         return cls(token_file or _path_in(TOKEN_VARIABLE), ca_file or _path_in(CA_VARIABLE))
 
     def check(self) -> None:
-        """Read the files. Raises CredentialsUnusable."""
+        """Read the files, and warn of a token that is exposed. Raises CredentialsUnusable."""
         self.token()
         self.authorities()
+        if self.token_file is not None and (found := exposure(self.token_file)) is not None:
+            logger.warning("token file %s: %s", self.token_file, found)
 
     def token(self) -> str | None:
         """Return the token to send; None: none. Raises CredentialsUnusable."""

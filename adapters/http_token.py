@@ -8,6 +8,7 @@ nothing. The server keeps only hashes: no log and no memory dump contains a toke
     readable, with tokens                            with one of these tokens
     changed                                          with one of the new tokens, from the next request on
     removed, unreadable, empty, or with a bad line   none, until it is good again; the log names the problem once
+    readable or writable for every user              as before; the log warns of it once
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from lethe.adapters.security.exposure import exposure
 from lethe.adapters.security.files import FileState, file_state, read_file
 from lethe.adapters.security.unusable import Unusable
 
@@ -76,6 +78,8 @@ class TokenFile:
         self._state: FileState | None = None
         self._hashes: tuple[bytes, ...] = ()
         self._problem: str | None = None
+        self._exposure = exposure(path)
+        """As last warned of: by the configuration at first."""
 
     def accepts(self, authorization: str | None) -> bool:
         """Return whether the value of an Authorization header has one of the file's tokens."""
@@ -91,6 +95,10 @@ class TokenFile:
         state = file_state(self.path)
         if state is not None and state == self._state:
             return
+        found = exposure(self.path)
+        if found is not None and found != self._exposure:
+            logger.warning("token file %s: %s", self.path, found)
+        self._exposure = found
         try:
             self._hashes = tuple(map(_hash, read_tokens(self.path)))
         except TokenUnusable as problem:

@@ -23,6 +23,7 @@ from lethe.adapters.kafka.reach import BrokerReach
 from lethe.adapters.properties import Property, Values, read_values, schema
 from lethe.adapters.security.channel import ChannelSecurity
 from lethe.adapters.security.config import opened, read_tls
+from lethe.adapters.security.config_exposure import warn_of_exposed_properties
 from lethe.adapters.security.config_names import CLIENT_AUTH, TLS
 from lethe.adapters.security.config_names_sasl import (
     CLIENT_LISTENER,
@@ -119,6 +120,7 @@ def load_client_reach(path: Path, warn: Callable[[str], None] = _nowhere) -> Bro
     """
     values = read_values(path, {}, CLIENT_SCHEMA)
     values.warnings.clear()
+    warn_of_exposed_properties(values, path)
     values.problems += misspelt(values.settings, CLIENT_SCHEMA)
     reach = read_client_reach(values)
     listener = values.text(CLIENT_LISTENER.name)

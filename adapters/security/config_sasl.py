@@ -216,6 +216,7 @@ def _in_file(values: Values, sections: tuple[str, ...], mechanism: str) -> JaasS
         return None
     if section is None:
         return None
+    reader.warn_of_exposure(given.place, path)
 
     def read() -> JaasEntry:
         entries = read_sections(path).get(section)
@@ -246,7 +247,9 @@ def _token_source(values: Values, context: _Context) -> TokenSource | None:
 def _token_file(reader: PrefixedValues, url: Given) -> TokenSource | None:
     parts = urlsplit(url.text)
     if parts.scheme.lower() == "file" and parts.netloc in ("", "localhost") and parts.path:
-        return TokenFile(Path(unquote(parts.path)))
+        path = Path(unquote(parts.path))
+        reader.warn_of_exposure(url.place, path)
+        return TokenFile(path)
     remedy = f"write file:///path of a file that a program renews, or set {TOKEN_COMMAND.name}"
     reader.wrong_place(url.place, "is not the URL of a file, and Lethe asks no token endpoint", remedy)
     return None

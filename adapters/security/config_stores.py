@@ -28,6 +28,7 @@ def read_kafka_keystore(reader: PrefixedValues) -> StoreSettings | None:
     if location is None:
         _check_unused(reader, kind, password, "ssl.keystore.location")
         return None
+    reader.warn_of_exposure(location.place, Path(location.text))
     return StoreSettings(
         place=location.place,
         kind=kind,
@@ -69,6 +70,8 @@ def read_zookeeper_store(reader: PrefixedValues, base: str) -> StoreSettings | N
     if location is None:
         _check_unused(reader, kind, password, f"{base}location")
         return None
+    if base.endswith("keystore."):
+        reader.warn_of_exposure(location.place, Path(location.text))
     return StoreSettings(
         place=location.place,
         kind=kind,

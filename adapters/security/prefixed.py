@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from lethe.adapters.config_environment import Setting
 from lethe.adapters.properties import MAX_INT, Problem, Property, PropertyKind, Values, whole_number
+from lethe.adapters.security.config_exposure import warn_of_exposure
 from lethe.adapters.security.secrets import FileSecret, Secret
 from lethe.adapters.security.unusable import Unusable
 from lethe.protocol.kafka.config_values import parse_boolean
@@ -120,11 +121,16 @@ class PrefixedValues:
         """Note a problem with a property, without its value."""
         self._note(place, None, reason, remedy)
 
+    def warn_of_exposure(self, place: Place, path: Path) -> None:
+        """Warn if every user of the machine may read or write the file, which has a secret."""
+        warn_of_exposure(self.values, place.name, place.origin, path)
+
     def _read(self, secret: FileSecret, place: Place) -> PlacedSecret:
         try:
             secret.reveal()
         except Unusable as error:
             self._note(place, str(secret.path), error.reason, error.remedy)
+        self.warn_of_exposure(place, secret.path)
         return PlacedSecret(secret, place)
 
     def _settings(self, name: str) -> Iterator[tuple[str, Setting]]:

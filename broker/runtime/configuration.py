@@ -40,6 +40,7 @@ from lethe.adapters.properties import (
     read_values,
     schema,
 )
+from lethe.adapters.security.config_exposure import warn_of_exposed_properties
 from lethe.adapters.security.config_inbound import INBOUND, read_inbound
 from lethe.adapters.security.config_names_sasl import INTER_BROKER_PROTOCOL
 from lethe.broker.core.config_queries import BrokerProperty, OwnSettings
@@ -231,6 +232,7 @@ class BrokerConfig(DaemonConfig):
 def load_broker_config(path: Path | None, environ: Mapping[str, str]) -> BrokerConfig:
     """Read file and environment. Raises ConfigError with all problems."""
     values = read_values(path, environ, BROKER_SCHEMA)
+    warn_of_exposed_properties(values, path)
     check_inter_broker_listener(values)
     check_java_policies(values, ALTER_POLICY)
     protocols = read_protocols(values)

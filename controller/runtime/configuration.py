@@ -30,6 +30,7 @@ from lethe.adapters.config_topic_defaults import TOPIC_DEFAULTS
 from lethe.adapters.config_zookeeper import read_zookeeper
 from lethe.adapters.kafka.config_reach import BETWEEN_BROKERS, read_reach_between_brokers
 from lethe.adapters.properties import MAX_INT, Property, PropertyKind, Values, read_values, schema
+from lethe.adapters.security.config_exposure import warn_of_exposed_properties
 from lethe.adapters.security.config_inbound import INBOUND, read_inbound
 from lethe.controller.core.config import NewTopics, Takeover
 from lethe.controller.core.pace_memory import PaceLimits
@@ -316,6 +317,7 @@ class ControllerConfig(DaemonConfig):
 def load_controller_config(path: Path | None, environ: Mapping[str, str]) -> ControllerConfig:
     """Read file and environment. Raises ConfigError with all problems."""
     values = read_values(path, environ, CONTROLLER_SCHEMA)
+    warn_of_exposed_properties(values, path)
     check_inter_broker_listener(values)
     check_java_policies(values, JAVA_POLICIES)
     listeners, advertised = _listeners(values)

@@ -101,6 +101,20 @@ def test_tokens_of_a_file_that_may_not_be_read_any_more_are_refused() -> None:
             assert not token.accepts(f"Bearer {OLD}")
 
 
+def test_a_token_that_every_user_may_read_is_used_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    with open_directory() as place:
+        path = place / "token"
+        path.write_text(OLD)
+        path.chmod(0o600)
+        token = TokenFile(path)
+        assert token.accepts(f"Bearer {OLD}")
+        path.chmod(0o644)
+        for _ in range(3):
+            assert token.accepts(f"Bearer {OLD}")
+    found = f"every user of this machine may read it; run: chmod o= {path}"
+    assert [record.getMessage() for record in caplog.records] == [f"token file {path}: {found}"]
+
+
 @pytest.mark.parametrize(
     "text,reason",
     [
