@@ -56,6 +56,13 @@ _LEADING: Final = (Role.LOADING, Role.ACTIVE)
 """A constant, because looking up members of an enumeration is slow."""
 
 
+class FailedPreflight(NamedTuple):
+    """A preflight after which control was not taken: when, and why."""
+
+    at_ms: int
+    why: str
+
+
 class UnconfirmedDeletions(NamedTuple):
     """Deleted topics that brokers' metadata caches may still show when control is given up for good, by broker.
 
@@ -100,6 +107,8 @@ class Context:
     """Failed preflights in a row."""
     preflight_problem: str | None = None
     """Problem that the latest failed preflight found."""
+    not_passed: FailedPreflight | None = None
+    """The latest preflight, if it failed. It is kept while another controller leads: brokers are not probed then."""
     preflight_passed_ms: int | None = None
     """When brokers last accepted a probe, or when a term ended in which brokers accepted requests."""
     entropy: bytes = b""

@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lethe.controller.core.context import Context, Role
+from lethe.controller.core.context import Context, FailedPreflight, Role
 from lethe.controller.core.effects import ProbeTarget, StandAgain
 from lethe.controller.core.endpoints import unreachable_reason
 from lethe.controller.core.events import ProbeOutcome
@@ -154,11 +154,12 @@ def _why(outcome: ProbeOutcome) -> str:
 
 def _go_on(step: StepContext, task: Preflight) -> None:
     forget(step.context)
+    step.context.not_passed = None
     step.do(task.then)
 
 
 def forget(context: Context) -> None:
-    """Drop the failed preflights: control can be taken, or is no longer to be taken."""
+    """Drop the failed preflights, which are repeated: control can be taken, or is no longer to be taken."""
     context.preflights_failed, context.preflight_problem = 0, None
 
 
@@ -168,6 +169,7 @@ def _stay(step: StepContext, why: str) -> None:
     context.role = Role.REFUSED
     context.preflights_failed += 1
     context.refusal = why
+    context.not_passed = FailedPreflight(step.now_ms, why)
     if context.preflight_problem != why:
         context.preflight_problem = why
         step.refuse("cluster", _WHAT, why)

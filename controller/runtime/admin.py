@@ -74,7 +74,8 @@ class AdminPages:
 
     def readiness(self) -> Health:
         """Ready: standing by, or active and obeyed. An active controller is not ready once no registered broker has
-        obeyed it for some seconds."""
+        obeyed it for some seconds. One that stands by probes no broker; it shows why its latest probe kept it from
+        control, and stays ready, because only the next election tells whether that still holds."""
         context, view = self._loop.context, self._powers.look()
         details = {"role": context.role.value}
         if view.note is not None:

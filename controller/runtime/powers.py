@@ -17,6 +17,7 @@ from lethe.controller.core.power import BrokerPower, BrokerStanding
 from lethe.controller.core.power_view import CAUSES, PowerView
 from lethe.controller.runtime.brokers import ChannelProblem
 from lethe.protocol.causes import remedy
+from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue
 from lethe.protocol.vocabulary import BrokerId
 
@@ -45,7 +46,7 @@ class PowerWatch:
     def _view(self, context: Context) -> PowerView:
         now_ms = self._clock.now_ms()
         if context.role is not Role.ACTIVE:
-            return PowerView(reason=context.refusal)
+            return PowerView(reason=context.refusal, note=_untested(context, now_ms))
         problems = self._problems()
         core = power.of_brokers(context, now_ms)
         powers = tuple(_with_access(each, problems.get(each.broker), now_ms) for each in core)
@@ -57,6 +58,15 @@ class PowerWatch:
         note = context.raises.problem or (power.told(powers, context.config) if refusing and reason is None else None)
         powerless_s = 0.0 if since_ms is None else (now_ms - since_ms) / 1000
         return PowerView(powers, powerless_s, reason, note, context.raises.leaps)
+
+
+def _untested(context: Context, now_ms: int) -> str | None:
+    """Return why a controller that stands by did not take control when it last probed brokers; they may let it in by
+    now, or not."""
+    if context.role is not Role.STANDING_BY or (failed := context.not_passed) is None:
+        return None
+    ago = counted((now_ms - failed.at_ms) // 1000, "second")
+    return f"{ago} ago this controller did not take control, and has not probed brokers since: {failed.why}"
 
 
 def _with_access(of_core: BrokerPower, problem: ChannelProblem | None, now_ms: int) -> BrokerPower:
