@@ -9,7 +9,7 @@ from typing import Final
 from lethe.adapters.config_listeners import listener_hosts
 from lethe.adapters.http_access import HttpAccess, TokenScope
 from lethe.adapters.http_hosts import is_loopback
-from lethe.adapters.http_token import TokenFile, TokenUnusable, read_tokens
+from lethe.adapters.http_token import BearerTokens, TokenUnusable, read_tokens
 from lethe.adapters.properties import Property, PropertyKind, Values
 from lethe.adapters.security.config import opened, read_tls
 from lethe.adapters.security.config_exposure import warn_of_exposure
@@ -95,7 +95,7 @@ class HttpConfig:
 
     def access(self) -> HttpAccess:
         """Return what decides which requests need the token."""
-        token = None if self.token_file is None else TokenFile(self.token_file)
+        token = None if self.token_file is None else BearerTokens(self.token_file)
         return HttpAccess(token, self.token_scope, refused=self.refused)
 
 

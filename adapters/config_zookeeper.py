@@ -30,7 +30,7 @@ from lethe.adapters.security.secrets import FileSecret
 from lethe.adapters.security.unusable import Unusable
 from lethe.adapters.zookeeper.config import (
     DEFAULT_SLOW_WRITE_MS,
-    SaslLogin,
+    DigestMd5Login,
     ZooKeeperTls,
     parse_connect_string,
 )
@@ -122,7 +122,7 @@ class ZooKeeperAccess:
     """Who we are at ZooKeeper, and how connections to it are protected."""
 
     credentials: Credentials | None = None
-    sasl: SaslLogin | None = None
+    sasl: DigestMd5Login | None = None
     tls: ZooKeeperTls | None = None
 
     @property
@@ -143,7 +143,7 @@ class ZooKeeperConfig:
     set_acl: bool
     credentials: Credentials | None
     slow_write_ms: int = DEFAULT_SLOW_WRITE_MS
-    sasl: SaslLogin | None = None
+    sasl: DigestMd5Login | None = None
     tls: ZooKeeperTls | None = field(default=None, compare=False)
     refused: RefusalCounts = field(default_factory=counts_at_peers, compare=False)
     """Of all sessions."""
@@ -224,7 +224,7 @@ def _credentials(values: Values) -> Credentials | None:
 # --- SASL ---------------------------------------------------------------------------------------------------------
 
 
-def _sasl(values: Values) -> SaslLogin | None:
+def _sasl(values: Values) -> DigestMd5Login | None:
     given, in_file = _given_user(values), _user_in_file(values)
     if not values.boolean(_ENABLED):
         name = _USERNAME if given is not None else _JAAS
@@ -236,7 +236,7 @@ def _sasl(values: Values) -> SaslLogin | None:
     return given or in_file
 
 
-def _given_user(values: Values) -> SaslLogin | None:
+def _given_user(values: Values) -> DigestMd5Login | None:
     username, password = values.text(_USERNAME), PrefixedValues(values, ("",)).secret(_PASSWORD)
     if username is None:
         if password is not None:
@@ -245,7 +245,7 @@ def _given_user(values: Values) -> SaslLogin | None:
     if password is None:
         values.wrong(_USERNAME, "has no password", f"set {_PASSWORD}, or {_PASSWORD}.file")
         return None
-    return SaslLogin(username, password.secret)
+    return DigestMd5Login(username, password.secret)
 
 
 class _PasswordInFile(FileSecret):
@@ -267,7 +267,7 @@ class _PasswordInFile(FileSecret):
             raise Unusable(str(error), _MEND) from None
 
 
-def _user_in_file(values: Values) -> SaslLogin | None:
+def _user_in_file(values: Values) -> DigestMd5Login | None:
     """Return the user in the JAAS file; None if it has no section about ZooKeeper, which is then for others."""
     file = values.text(_JAAS)
     if file is None:
@@ -280,7 +280,7 @@ def _user_in_file(values: Values) -> SaslLogin | None:
         username, password = _entry_of(entries).option("username"), _PasswordInFile(path, section)
         password.reveal()
         warn_of_exposure(values, _JAAS, values.origin(_JAAS), path)
-        return SaslLogin(username, password)
+        return DigestMd5Login(username, password)
     except Unusable as error:
         values.wrong(_JAAS, error.reason, error.remedy)
     except JaasError as error:

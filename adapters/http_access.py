@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lethe.adapters.http_token import TokenFile
+from lethe.adapters.http_token import BearerTokens
 from lethe.adapters.security.audit import AuditLog
 from lethe.adapters.security.refusal_counts import RefusalCounts, RefusalReason
 
@@ -70,7 +70,7 @@ class HttpAccess:
 
     def __init__(
         self,
-        token: TokenFile | None = None,
+        token: BearerTokens | None = None,
         scope: TokenScope = TokenScope.ALL,
         now_s: Callable[[], float] = time.monotonic,
         refused: RefusalCounts | None = None,

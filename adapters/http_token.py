@@ -70,8 +70,8 @@ def _problem(token: str) -> str | None:
     return None if _TOKEN.fullmatch(token) else "has a character that no HTTP header can carry in a token"
 
 
-class TokenFile:
-    """The accepted tokens of one server, as hashes."""
+class BearerTokens:
+    """The accepted tokens of one server (RFC 6750), from its file, as hashes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

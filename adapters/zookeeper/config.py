@@ -78,8 +78,8 @@ class ZooKeeperTls:
 
 
 @dataclass(frozen=True, slots=True)
-class SaslLogin:
-    """A login by SASL DIGEST-MD5, before anything else on each connection."""
+class DigestMd5Login:
+    """User and password for SASL DIGEST-MD5, the login before anything else on each connection."""
 
     username: str
     password: Secret
@@ -102,7 +102,7 @@ class ZooKeeperConfig:
     """Sent after each connect."""
     tls: ZooKeeperTls | None = None
     """None: plaintext."""
-    sasl: SaslLogin | None = None
+    sasl: DigestMd5Login | None = None
     """None: no login by SASL."""
     create_chroot: bool = True
     """As Kafka's brokers do. Tools should not: a mistyped chroot would be created by reading it."""

@@ -15,7 +15,7 @@ from typing import Final
 
 from lethe.adapters.security.unusable import Unusable
 from lethe.adapters.zookeeper import wire
-from lethe.adapters.zookeeper.config import SaslLogin
+from lethe.adapters.zookeeper.config import DigestMd5Login
 from lethe.adapters.zookeeper.connection import Answer, Connection
 from lethe.protocol.security.digest_md5 import DigestMd5Client
 from lethe.protocol.security.exchange import AuthenticationFailed
@@ -31,7 +31,7 @@ class LoginRefused(Exception):
     """The server does not accept the login, and will not until somebody changes a setting; the message says which."""
 
 
-async def log_in(connection: Connection, login: SaslLogin, client_nonce: str) -> None:
+async def log_in(connection: Connection, login: DigestMd5Login, client_nonce: str) -> None:
     """Log in; `client_nonce` must be random and new. Raises LoginRefused, ConnectionError if the connection ends."""
     user = repr(login.username)
     try:

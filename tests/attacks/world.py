@@ -25,7 +25,7 @@ from lethe.adapters.config_zookeeper import ZooKeeperAccess
 from lethe.adapters.kafka.client import KafkaConnection
 from lethe.adapters.security.channel import ChannelSecurity
 from lethe.adapters.security.secrets import Secret
-from lethe.adapters.zookeeper.config import SaslLogin, ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.config import DigestMd5Login, ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.interface import ZooKeeperSession
 from lethe.adapters.zookeeper.session import open_session
 from lethe.admin import topic_znodes
@@ -252,14 +252,14 @@ async def running(directory: Path, *, weak: bool = False) -> AsyncIterator[World
                 brokers=1,
                 work_dir=directory / "cluster",
                 zookeeper_connect=zookeeper.connect_string,
-                zookeeper_access=ZooKeeperAccess(sasl=SaslLogin(ZOOKEEPER_USER, Secret(password))),
+                zookeeper_access=ZooKeeperAccess(sasl=DigestMd5Login(ZOOKEEPER_USER, Secret(password))),
                 session_timeout_ms=_SESSION_MS,
                 controller_properties=properties,
                 broker_properties={**properties, "log.segment.delete.delay.ms": "0", "replica.catch.up.delay.ms": "0"},
                 http_credentials=setting.http,
             )
         )
-        access = SaslLogin(ZOOKEEPER_USER, Secret(password))
+        access = DigestMd5Login(ZOOKEEPER_USER, Secret(password))
         own = ZooKeeperConfig(
             parse_connect_string(zookeeper.connect_string), session_timeout_ms=_SESSION_MS, set_acl=True, sasl=access
         )

@@ -8,7 +8,7 @@ import struct
 from typing import Final
 
 from lethe.adapters.zookeeper import wire
-from lethe.adapters.zookeeper.config import SaslLogin
+from lethe.adapters.zookeeper.config import DigestMd5Login
 from lethe.adapters.zookeeper.connection import Answer, connect
 from lethe.adapters.zookeeper.login import log_in
 
@@ -24,7 +24,7 @@ def owned_by(*owners: tuple[str, str]) -> dict[tuple[str, str], str]:
 
 
 async def acl_of(
-    host: str, port: int, path: str, user: SaslLogin | None = None, context: ssl.SSLContext | None = None
+    host: str, port: int, path: str, user: DigestMd5Login | None = None, context: ssl.SSLContext | None = None
 ) -> dict[tuple[str, str], str]:
     """The znode's permissions by scheme and id."""
     connection = await connect(

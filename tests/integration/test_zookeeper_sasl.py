@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lethe.adapters.security.secrets import FileSecret, Secret
-from lethe.adapters.zookeeper.config import SaslLogin, ZooKeeperConfig, parse_connect_string
+from lethe.adapters.zookeeper.config import DigestMd5Login, ZooKeeperConfig, parse_connect_string
 from lethe.adapters.zookeeper.interface import SessionLost, WriteRefused, ZooKeeperRefused, ZooKeeperUnavailable
 from lethe.adapters.zookeeper.session import Session, open_session
 from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
@@ -41,14 +41,14 @@ USERS: Mapping[str, str] = {"kafka": 'se"cr\\et', "other": "hunter2", "pÃ¤": "wÃ
 CONNECT, EXISTS, GET_DATA, MULTI, AUTH, SET_WATCHES, SASL = 0, 3, 4, 14, 100, 101, 102
 
 
-def login(name: str, password: str | None = None) -> SaslLogin:
-    return SaslLogin(name, Secret(USERS[name] if password is None else password))
+def login(name: str, password: str | None = None) -> DigestMd5Login:
+    return DigestMd5Login(name, Secret(USERS[name] if password is None else password))
 
 
 @asynccontextmanager
 async def session_of(
     connect: str,
-    user: SaslLogin | None,
+    user: DigestMd5Login | None,
     *,
     set_acl: bool = False,
     digest: bytes | None = None,
@@ -145,9 +145,9 @@ async def test_digest_users_own_znodes_too_and_a_session_can_be_both(secured: Em
 # --- who does not get in ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("user", [login("kafka", "wrong"), SaslLogin("nobody", Secret("wrong"))])
+@pytest.mark.parametrize("user", [login("kafka", "wrong"), DigestMd5Login("nobody", Secret("wrong"))])
 async def test_a_wrong_password_is_final_and_said_at_once(
-    secured: EmbeddedZooKeeper, user: SaslLogin, caplog: pytest.LogCaptureFixture
+    secured: EmbeddedZooKeeper, user: DigestMd5Login, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     async with TcpProxy("127.0.0.1", secured.port) as proxy:
@@ -166,7 +166,7 @@ async def test_a_wrong_password_is_final_and_said_at_once(
 
 async def test_a_password_that_cannot_be_read_is_not_called_a_refusal(secured: EmbeddedZooKeeper) -> None:
     with pytest.raises(ZooKeeperRefused) as refused:
-        async with session_of(secured.connect_string, SaslLogin("kafka", FileSecret(Path("/none")))):
+        async with session_of(secured.connect_string, DigestMd5Login("kafka", FileSecret(Path("/none")))):
             pass
     assert "/none: does not exist" in str(refused.value)
     assert "refuse" not in str(refused.value)

@@ -13,7 +13,7 @@ import pytest
 
 from lethe.adapters.security.refusal_counts import RefusalCounts, RefusalReason
 from lethe.adapters.security.secrets import Secret
-from lethe.adapters.zookeeper.config import SaslLogin, ZooKeeperConfig, ZooKeeperTls, parse_connect_string
+from lethe.adapters.zookeeper.config import DigestMd5Login, ZooKeeperConfig, ZooKeeperTls, parse_connect_string
 from lethe.adapters.zookeeper.interface import ZooKeeperRefused, ZooKeeperUnavailable
 from lethe.adapters.zookeeper.session import Session, open_session
 from lethe.cluster.zookeeper import EmbeddedZooKeeper, ZooKeeperSettings
@@ -25,7 +25,7 @@ from tests.integration.test_zookeeper_session import until
 
 pytestmark = pytest.mark.zookeeper
 HOST = "127.0.0.1"
-KAFKA = SaslLogin("kafka", Secret("secret"))
+KAFKA = DigestMd5Login("kafka", Secret("secret"))
 FIRST_HANDSHAKE_MS = 5_000
 """Until a server that has just started has made its first handshake, on a busy machine."""
 
@@ -76,7 +76,7 @@ async def session_of(
     context: ssl.SSLContext | None,
     *,
     set_acl: bool = False,
-    user: SaslLogin | None = None,
+    user: DigestMd5Login | None = None,
     timeout_ms: int = 60_000,
     limit_ms: int = 15_000,
     refused: RefusalCounts | None = None,
@@ -119,7 +119,7 @@ async def test_with_sasl_znodes_belong_to_both(place: Place) -> None:
 async def test_a_wrong_password_inside_tls_is_final(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     context = place.context(place.authority.client("lethe"))
-    wrong, refused = SaslLogin("kafka", Secret("wrong")), RefusalCounts()
+    wrong, refused = DigestMd5Login("kafka", Secret("wrong")), RefusalCounts()
     with pytest.raises(ZooKeeperRefused, match=f"{HOST}:{place.zookeeper.secure_port}: it does not accept user name"):
         async with session_of(place.zookeeper.secure_connect_string, context, user=wrong, refused=refused):
             pass

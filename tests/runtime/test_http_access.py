@@ -24,7 +24,7 @@ from lethe.adapters.http import (
 )
 from lethe.adapters.http_access import Access, HttpAccess, TokenScope
 from lethe.adapters.http_listener import HttpLimits
-from lethe.adapters.http_token import TokenFile
+from lethe.adapters.http_token import BearerTokens
 from lethe.adapters.security.refusal_counts import RefusalCounts, RefusalReason
 
 LIMIT_S = 30
@@ -70,7 +70,7 @@ async def serving(
     refused: RefusalCounts | None = None,
 ) -> AsyncIterator[tuple[Server, aiohttp.ClientSession]]:
     served = Server()
-    access = HttpAccess(None if token is None else TokenFile(token), scope, refused=refused)
+    access = HttpAccess(None if token is None else BearerTokens(token), scope, refused=refused)
     async with (
         serve_http("127.0.0.1", 0, served.routes(), access=access, limits=limits) as server,
         aiohttp.ClientSession(server.url, timeout=aiohttp.ClientTimeout(LIMIT_S)) as client,

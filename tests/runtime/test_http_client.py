@@ -10,7 +10,7 @@ import pytest
 from lethe.adapters.http import Reply, Request, Route, json_reply, serve_http
 from lethe.adapters.http_access import HttpAccess
 from lethe.adapters.http_client import CA_VARIABLE, TOKEN_VARIABLE, HttpCredentials, HttpFailed, get_json
-from lethe.adapters.http_token import TokenFile
+from lethe.adapters.http_token import BearerTokens
 from lethe.admin.controllers import ask_controller, ask_state
 from lethe.protocol.vocabulary import BrokerId
 from lethe.protocol.zookeeper import paths
@@ -59,7 +59,7 @@ async def failure(url: str, credentials: HttpCredentials) -> str:
 
 
 async def test_the_token_opens_and_without_it_the_remedy_is_named(token: Path) -> None:
-    async with serve_http("127.0.0.1", 0, ROUTES, access=HttpAccess(TokenFile(token))) as server:
+    async with serve_http("127.0.0.1", 0, ROUTES, access=HttpAccess(BearerTokens(token))) as server:
         url = server.url + "/state"
         assert await get_json(url, HttpCredentials(token), LIMIT_MS) == {"role": "active"}
         said = await failure(url, HttpCredentials())
@@ -75,7 +75,7 @@ async def test_an_error_without_a_reason_is_said_to_have_none() -> None:
 
 async def test_commands_take_the_token_from_the_environment(token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with (
-        serve_http("127.0.0.1", 0, ROUTES, access=HttpAccess(TokenFile(token))) as server,
+        serve_http("127.0.0.1", 0, ROUTES, access=HttpAccess(BearerTokens(token))) as server,
         FakeZooKeeper().open_session(lambda _: None) as session,
     ):
         controller = encode_controller(ControllerZnode(BrokerId(1001), admin=server.url))
@@ -120,7 +120,7 @@ async def test_a_server_is_believed_by_the_authority_that_is_named(
     authority, other = Authority(), Authority("another one")
     ca, other_ca = authority.pem_file(tmp_path / "ca.pem"), other.pem_file(tmp_path / "other.pem")
     tls = context(authority, tmp_path, "127.0.0.1")
-    access = HttpAccess(TokenFile(token))
+    access = HttpAccess(BearerTokens(token))
     async with serve_http("127.0.0.1", 0, ROUTES, access=access, tls=lambda: tls) as server:
         url = server.url + "/state"
         assert await get_json(url, HttpCredentials(token, ca), LIMIT_MS) == {"role": "active"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lethe.adapters.http_access import Access, HttpAccess, TokenScope
-from lethe.adapters.http_token import TokenFile
+from lethe.adapters.http_token import BearerTokens
 
 TOKEN = "0123456789abcdef" * 4
 WITH, WITHOUT, WRONG = (f"Bearer {TOKEN}",), (), ("Bearer " + "f" * 64,)
@@ -20,8 +20,8 @@ def gates(tmp_path: Path) -> dict[str, HttpAccess]:
     path.write_text(TOKEN)
     return {
         NOBODY: HttpAccess(),
-        CHANGES: HttpAccess(TokenFile(path), TokenScope.CHANGES),
-        ALL: HttpAccess(TokenFile(path), TokenScope.ALL),
+        CHANGES: HttpAccess(BearerTokens(path), TokenScope.CHANGES),
+        ALL: HttpAccess(BearerTokens(path), TokenScope.ALL),
     }
 
 

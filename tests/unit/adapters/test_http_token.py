@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lethe.adapters.http_token import MAX_TOKEN_LENGTH, TokenFile, TokenUnusable, read_tokens
+from lethe.adapters.http_token import MAX_TOKEN_LENGTH, BearerTokens, TokenUnusable, read_tokens
 from tests.fakes.rights import open_directory, unprivileged
 
 OLD, NEW = "0123456789abcdef" * 4, "fedcba9876543210" * 4
@@ -47,16 +47,16 @@ def replace(path: Path, text: str) -> None:
     ],
 )
 def test_only_the_token_behind_bearer_is_accepted(path: Path, header: str | None, accepted: bool) -> None:
-    assert TokenFile(path).accepts(header) is accepted
+    assert BearerTokens(path).accepts(header) is accepted
 
 
 def test_a_file_is_read_as_editors_write_it(path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + OLD.encode() + b"\r\n")
-    assert TokenFile(path).accepts(f"Bearer {OLD}")
+    assert BearerTokens(path).accepts(f"Bearer {OLD}")
 
 
 def test_two_lines_are_two_tokens_so_that_one_can_be_replaced_without_a_gap(path: Path) -> None:
-    token = TokenFile(path)
+    token = BearerTokens(path)
     assert token.accepts(f"Bearer {OLD}")
     replace(path, f"# the old one goes on Friday\n{OLD}\n\n  {NEW}\n")
     assert token.accepts(f"Bearer {OLD}")
@@ -71,7 +71,7 @@ def test_while_the_file_is_no_good_nothing_is_accepted_and_the_log_says_so_once(
     path: Path, broken: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    token = TokenFile(path)
+    token = BearerTokens(path)
     assert token.accepts(f"Bearer {OLD}")
     if broken is None:
         path.unlink()
@@ -93,7 +93,7 @@ def test_tokens_of_a_file_that_may_not_be_read_any_more_are_refused() -> None:
         path = place / "token"
         path.write_text(OLD)
         path.chmod(0o644)
-        token = TokenFile(path)
+        token = BearerTokens(path)
         with unprivileged():
             assert token.accepts(f"Bearer {OLD}")
         path.chmod(0)
@@ -106,7 +106,7 @@ def test_a_token_that_every_user_may_read_is_used_and_the_log_says_so_once(caplo
         path = place / "token"
         path.write_text(OLD)
         path.chmod(0o600)
-        token = TokenFile(path)
+        token = BearerTokens(path)
         assert token.accepts(f"Bearer {OLD}")
         path.chmod(0o644)
         for _ in range(3):
@@ -145,6 +145,6 @@ def test_a_file_that_is_missing_or_a_directory_is_named(tmp_path: Path) -> None:
 
 
 def test_the_object_holds_no_token(path: Path) -> None:
-    token = TokenFile(path)
+    token = BearerTokens(path)
     assert token.accepts(f"Bearer {OLD}")
     assert OLD not in repr(token) + repr(vars(token))

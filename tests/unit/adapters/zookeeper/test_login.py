@@ -12,13 +12,13 @@ import pytest
 
 from lethe.adapters.security.secrets import FileSecret, Secret
 from lethe.adapters.zookeeper import wire
-from lethe.adapters.zookeeper.config import SaslLogin
+from lethe.adapters.zookeeper.config import DigestMd5Login
 from lethe.adapters.zookeeper.connection import Connection, connect
 from lethe.adapters.zookeeper.login import LoginRefused, log_in
 
 GRANTED = struct.pack("!iiqi", 0, 4000, 7, 16) + b"p" * 16 + b"\0"
 CHALLENGE = b'realm="zk-sasl-md5",nonce="N",charset=utf-8,algorithm=md5-sess'
-USER = SaslLogin("kafka", Secret("hunter2"))
+USER = DigestMd5Login("kafka", Secret("hunter2"))
 Reply = tuple[int, bytes | None]
 """Error code and token."""
 
@@ -95,7 +95,7 @@ async def test_a_server_that_hangs_up_may_be_tried_again(replies: list[Reply]) -
 
 
 async def test_a_password_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    user = SaslLogin("kafka", FileSecret(tmp_path / "missing"))
+    user = DigestMd5Login("kafka", FileSecret(tmp_path / "missing"))
     heard: list[bytes] = []
     async with answering([], heard) as connection:
         with pytest.raises(LoginRefused) as refused:
