@@ -21,7 +21,8 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_p
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MISSING: Final = "no Chromium is installed (apt-get install chromium)"
-LIMIT_S: Final = 90.0
+LIMIT_S: Final = 180.0
+"""For the browser's start, a page's load and each condition: a busy machine takes minutes for what takes a second."""
 _PHONE_WIDTH: Final = 600
 
 
@@ -54,7 +55,9 @@ async def open_browser() -> AsyncIterator[Browser]:
     async with (
         async_playwright() as playwright,
         # Without a sandbox, which root cannot have.
-        await playwright.chromium.launch(executable_path=path, chromium_sandbox=False) as browser,
+        await playwright.chromium.launch(
+            executable_path=path, chromium_sandbox=False, timeout=LIMIT_S * 1000
+        ) as browser,
     ):
         yield browser
 
@@ -73,6 +76,7 @@ async def open_page(
             is_mobile=width < _PHONE_WIDTH,
         )
         stack.push_async_callback(page.close)
+        page.set_default_timeout(LIMIT_S * 1000)
         view = View(page)
 
         def on_request(request: Request) -> None:

@@ -23,7 +23,7 @@ from lethe.protocol.vocabulary import Broker, BrokerEpoch, BrokerId, Endpoint, R
 from lethe.protocol.zookeeper import paths, znodes
 from lethe.protocol.zookeeper.operations import Create, MultiDone, Operation
 from tests.fakes.broken_broker import Act, FakeBroker
-from tests.fakes.runtime import controller_config, reach
+from tests.fakes.runtime import LIMIT_S, controller_config, reach
 from tests.fakes.zookeeper import FakeSession, FakeZooKeeper
 
 AREAS: Final = ("orders", "payments", "clicks", "audit.trail", "inventory", "sessions", "billing.eu", "search-index")
@@ -83,7 +83,7 @@ class Scene:
 
     async def settled(self, partitions: int) -> None:
         """So many partitions have leaders."""
-        await reach(lambda: self.app.loop.context.cluster.partitions_with_leader_and_isr >= partitions, 30)
+        await reach(lambda: self.app.loop.context.cluster.partitions_with_leader_and_isr >= partitions)
 
 
 async def _connect(endpoint: Endpoint) -> BrokerConnection:
@@ -106,7 +106,7 @@ async def quiet_scene(
         app = ControllerApp(config, zookeeper.open_session, _connect)
         task = asyncio.create_task(app.run(), name=f"controller-{number}")
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(LIMIT_S):
                 await app.started.wait()
             await reach(lambda: app.loop.context.role is Role.ACTIVE)
             scene = Scene(app, task, session, zookeeper, brokers)
@@ -115,7 +115,7 @@ async def quiet_scene(
             yield scene
         finally:
             app.stop("the test is over")
-            await asyncio.wait([task], timeout=30)
+            await asyncio.wait([task], timeout=LIMIT_S)
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])
@@ -133,15 +133,15 @@ async def busy_scene(extra: Sequence[str] = ()) -> AsyncIterator[Scene]:
         await scene.create_named(list(extra), 1, 5)
         await scene.settled(2 * (40 + 240 + 548 + 200))
         await scene.mark(done)
-        await reach(lambda: not context.cluster.deletions and len(context.cluster.topics) == 988, 30)
+        await reach(lambda: not context.cluster.deletions and len(context.cluster.topics) == 988)
         scene.brokers[2].acts.extend([Act.HOLD] * 4)
         held = await scene.create(12, 1, data=b"{not json")
         for names in (held, started[:3], extra, waiting[:40], started[3:], acknowledged, waiting[40:]):
             before = len(context.cluster.deletions) + len(context.cluster.marks)
             await scene.mark(names)
-            await reach(lambda: len(context.cluster.deletions) + len(context.cluster.marks) == before + len(names), 30)  # noqa: B023
-        await reach(lambda: len(context.cluster.deletions) == 988 and len(context.cluster.marks) == 12, 30)
-        await reach(lambda: sum(each.all_acknowledged for each in context.cluster.deletions.values()) == 548, 30)
+            await reach(lambda: len(context.cluster.deletions) + len(context.cluster.marks) == before + len(names))  # noqa: B023
+        await reach(lambda: len(context.cluster.deletions) == 988 and len(context.cluster.marks) == 12)
+        await reach(lambda: sum(each.all_acknowledged for each in context.cluster.deletions.values()) == 548)
         yield scene
 
 
@@ -157,14 +157,14 @@ async def standby(scene: Scene, number: int = 1002) -> AsyncIterator[str]:
     other = ControllerApp(replace(controller_config(number), stop_grace_ms=0), scene.zookeeper.open_session, _connect)
     task = asyncio.create_task(other.run(), name=f"controller-{number}")
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_S):
             await other.started.wait()
         await reach(lambda: other.loop.context.role is Role.STANDING_BY)
         assert other.http is not None
         yield other.http.url
     finally:
         other.stop("the test is over")
-        await asyncio.wait([task], timeout=30)
+        await asyncio.wait([task], timeout=LIMIT_S)
         if not task.done():
             task.cancel()
             await asyncio.wait([task])

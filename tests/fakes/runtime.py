@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from lethe.adapters.config_common import JournalFilesConfig
 from lethe.adapters.config_http import HttpConfig
@@ -31,8 +32,11 @@ from lethe.protocol.kafka.versions import LATEST, InterBrokerProtocol
 from lethe.protocol.vocabulary import BrokerId, Endpoint
 from lethe.protocol.zookeeper.znodes import OfflineReplicas
 
+LIMIT_S: Final = 120.0
+"""For a condition that comes within a second, or within minutes on a busy machine."""
 
-async def reach(condition: Callable[[], object], within_s: float = 30.0) -> None:
+
+async def reach(condition: Callable[[], object], within_s: float = LIMIT_S) -> None:
     """Let the event loop run until the condition holds; fails after the limit."""
     async with asyncio.timeout(within_s):
         while not condition():

@@ -32,7 +32,7 @@ async def acl_of(
         port,
         lambda _: None,
         max_reply_bytes=1 << 20,
-        timeout_s=10,
+        timeout_s=60,
         make_tls_context=None if context is None else lambda: context,
     )
     try:

@@ -24,7 +24,7 @@ from tools.browser import MISSING, View, find_browser, open_browser, open_page, 
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(find_browser() is None, reason=MISSING),
 ]
 WIDE = "document.documentElement.scrollWidth - window.innerWidth"

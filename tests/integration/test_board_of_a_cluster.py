@@ -17,10 +17,9 @@ pytestmark = [
     pytest.mark.zookeeper,
     pytest.mark.processes,
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(find_browser() is None, reason=MISSING),
 ]
-LIMIT_S = 90.0
 WITH_THREE = [f"with-{number}" for number in range(12)]
 WITHOUT = [f"without-{number}" for number in range(8)]
 BROKERS = "document.getElementById('broker-rows').innerText"
@@ -44,26 +43,26 @@ async def test_a_broker_goes_and_comes_and_the_controller_too(zookeeper_chroot: 
         assert first.http_url is not None
         async with open_page(first.http_url + "/", width=1440, height=900) as view:
             page = view.page
-            await until(page, "document.getElementById('connection').dataset.state === 'live'", LIMIT_S)
+            await until(page, "document.getElementById('connection').dataset.state === 'live'")
             await cluster.broker(3).kill()
             outcomes = await topic_znodes.mark_for_deletion(session, [*WITH_THREE, *WITHOUT])
             assert [outcome.problem for outcome in outcomes] == [None] * 20
-            await until(page, f"({COUNTS}).done === '8' && /12 topics ← broker 3/.test({GROUP}?.innerText)", LIMIT_S)
+            await until(page, f"({COUNTS}).done === '8' && /12 topics ← broker 3/.test({GROUP}?.innerText)")
             await page.evaluate(f"{GROUP}.click()")
-            await until(page, f"{WAITING} === 13", LIMIT_S)
+            await until(page, f"{WAITING} === 13")
             await page.evaluate(f"{ONE_OF_GROUP}.click()")
-            await until(page, f"/broker 3/.test({EXPLAINED})", LIMIT_S)
+            await until(page, f"/broker 3/.test({EXPLAINED})")
 
             (second,) = (daemon for daemon in cluster.controllers if daemon is not first)
             assert second.http_url is not None
             await first.kill()
-            await until(page, "document.getElementById('connection').dataset.state !== 'live'", LIMIT_S)
+            await until(page, "document.getElementById('connection').dataset.state !== 'live'")
             assert all("net::ERR_" in complaint for complaint in view.complaints), "of the lost connection alone"
 
         assert await cluster.active_controller() is second
         async with open_page(second.http_url + "/", width=390, height=844, dark=True) as view:
-            await until(view.page, f"/12 topics ← broker 3/.test({GROUP}?.innerText)", LIMIT_S)
+            await until(view.page, f"/12 topics ← broker 3/.test({GROUP}?.innerText)")
             await cluster.broker(3).start()
-            await until(view.page, f"({COUNTS}).done === '12' && {WAITING} === 0", LIMIT_S)
+            await until(view.page, f"({COUNTS}).done === '12' && {WAITING} === 0")
             assert "3" in await view.page.evaluate(BROKERS)
             assert view.complaints == []

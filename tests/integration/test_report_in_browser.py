@@ -18,7 +18,7 @@ from tools.browser import MISSING, find_browser, open_browser, open_page, until
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(find_browser() is None, reason=MISSING),
 ]
 HOSTILE = "</script><script>alert(1)</script><img src=http://127.0.0.1:1/x onerror=alert(1)>"

@@ -54,7 +54,7 @@ async def session_of(
     digest: bytes | None = None,
     fired: list[WatchFired] | None = None,
     timeout_ms: int = 60_000,
-    limit_ms: int = 15_000,
+    limit_ms: int = 120_000,
 ) -> AsyncIterator[Session]:
     config = ZooKeeperConfig(
         parse_connect_string(connect),
