@@ -127,6 +127,7 @@ def verdicts(document: Any) -> dict[str, str]:
     return {row["topic"]: row["verdict"] for row in document["topics"]}
 
 
+@pytest.mark.long
 async def test_what_can_be_finished_is_and_the_rest_is_named_with_its_reason(zookeeper_chroot: str) -> None:
     topics = {"orders": ((1, 2), (2, 3)), "lost": ((1, 3),), "kept": ((1, 2, 3),)}
     async with asleep(zookeeper_chroot, topics, ["orders", "lost", "ghost"]) as (cluster, session, lethe):

@@ -25,6 +25,8 @@ FRESH: Final = datetime.datetime(2026, 1, 5, 23, 59, 30, 123456, tzinfo=datetime
 LATER: Final = datetime.datetime(2026, 1, 6, 0, 4, 30, 999_999, tzinfo=datetime.UTC)
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_the_table_is_that_of_a_run_with_spark(spark: SparkSession, tmp_path: Path) -> None:
     journal, with_spark, without = tmp_path / "journal", tmp_path / "with", tmp_path / "without"
     journal.mkdir()

@@ -129,6 +129,8 @@ def test_lines_later_than_the_watermark_are_taken_in_by_the_next_run(spark: Spar
     assert len(rows(tmp_path, tables.LEFTOVERS)) > 0
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_a_pause_is_told_though_nobody_was_elected(spark: SparkSession, tmp_path: Path) -> None:
     lake, journal = tmp_path / "lake", tmp_path / "journal"
     journal.mkdir()

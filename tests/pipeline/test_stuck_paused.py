@@ -37,6 +37,8 @@ def _deletions() -> Journal:
     return journal
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_a_pause_holds_what_was_queued_before_it(spark: SparkSession) -> None:
     bronze = events(spark, _deletions().lines)
     heads = span_heads(bronze).cache()
