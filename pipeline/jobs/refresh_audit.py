@@ -2,12 +2,11 @@
 
 Auditing a day again finds the same, whichever other days are audited with it: of the journal and of surveys, rules look
 at the day and at the day before; at elections and gaps, which are few, of all days; and at the table of deletions, most
-rules only at those that were marked, or had a record, on these days.
-Lines that come late may mend or break the day after theirs, which is audited again with it. They may mend or break
-later days as well: a deletion is judged on the day on which it ended, or on which the next controller knew nothing of
-it, which may be long after the line; elections and gaps say something of all that comes after them. An audit of a day
-therefore includes the days on which deletions that were marked on it ended or were missed, and later days with a
-finding that needs more than one line.
+rules only at those that were marked, or had a record, on these days. Lines that come late may mend or break the day
+after theirs, which is audited again with it. They may mend or break later days as well: a deletion is judged on the day
+on which it ended, or on which the next controller knew nothing of it, which may be long after the line; elections and
+gaps say something of all that comes after them. An audit of a day therefore includes the days on which deletions that
+were marked on it ended or were missed, and later days with a finding that needs more than one line.
 
 Surveys are read by few rules. Where no line is new, these alone are applied, and what others have found stays.
 

@@ -58,7 +58,7 @@ class Evidence(NamedTuple):
     unread_days: tuple[tuple[datetime.date, datetime.date], ...] = ()
     """First and last day of each period without records between days with records."""
     since: datetime.date | None = None
-    """The first of these days, if there are deletions of earlier ones."""
+    """The first day of `controller_events`, if there are deletions of earlier days."""
 
 
 class SharedFrames(NamedTuple):
