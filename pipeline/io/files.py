@@ -1,7 +1,7 @@
-"""Files and directories through Hadoop's FileSystem, so that a lake can lie on a local disk or on HDFS.
+"""Files and directories through Hadoop's FileSystem, so that a lake can lie on a local disk, on HDFS or on S3.
 
-Paths are texts: an absolute local path, or a URI such as `hdfs://namenode/lake`. The lake's atomic changes depend on
-renames, so a rename that the file system refuses raises an error.
+Paths are texts: an absolute local path, or a URI such as `hdfs://namenode/lake`. A rename that the file system refuses
+raises an error. On S3 it copies and deletes: after a crash there may be both files.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _UNOPENABLE: Final = re.compile(r"FileNotFoundException: ([^\n]+) \((Permission 
 _UNREADABLE: Final = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\][^\n]*? (\w+:/\S+?)\.?\s+SQLSTATE")
 _MISSING: Final = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\][^\n]*? (\w+:/\S+?)\.?\s+File does not exist")
 SHARED_PATHS: Final = "on a cluster all hosts need a shared file system there: HDFS, or one mount under the same name"
+_CHECKED_AT_CLOSE: Final = "fs.option.create.conditional.overwrite"
+"""Hadoop's option of a file that the store refuses if there is one when it arrives: S3A else looks before it writes."""
 _ESCAPED_IN_URIS: Final = re.compile(r'[\x00-\x20%"<>\\^`{|}#?\[\]\x7f]')
 
 
@@ -76,6 +78,14 @@ def matches(place: str) -> list[str]:
     return sorted(glob(place, include_hidden=True))
 
 
+def with_port(root: str, service: str) -> str:
+    """Return an `hdfs://` root with its port, by Hadoop's name for the service, `host:port`; another root as it is."""
+    scheme, _, rest = root.partition("://")
+    authority, slash, path = rest.partition("/")
+    has_default = scheme == "hdfs" and ":" not in authority and re.fullmatch(r"[^:]+:\d+", service)
+    return f"{scheme}://{authority}:{service.rpartition(':')[2]}{slash}{path}" if has_default else root
+
+
 class FileStatus(NamedTuple):
     """One entry of a directory."""
 
@@ -107,6 +117,7 @@ class FileSystem:
                 # The raw file system writes no checksum file beside every file.
                 self._file_system = self._file_system.getRaw()
             self._root = str(self._file_system.makeQualified(self._java_path(root)).toString()).rstrip("/")
+            self._root = with_port(self._root, str(self._file_system.getCanonicalServiceName()))
         except (Py4JJavaError, IllegalArgumentException) as error:
             raise FileSystemError(f"{root}: {_java_message(error)}") from error
 
@@ -163,13 +174,19 @@ class FileSystem:
         """Write the file. With `new`, raise FileSystemError if it exists already."""
 
         def write(at: object) -> None:
-            stream = self._file_system.create(at, not new)
+            stream = self._create(at) if new else self._file_system.create(at, True)
             try:
                 stream.write(text.encode())
             finally:
                 stream.close()
 
         self._call(path, "write", write)
+
+    def _create(self, at: object) -> Any:
+        """Return the stream of a file that only one process can create."""
+        builder = self._file_system.createFile(at).recursive().overwrite(False)
+        # Others ignore the option, and need it not. An S3A that cannot do it has to say so.
+        return (builder.must if self._root.startswith("s3") else builder.opt)(_CHECKED_AT_CLOSE, True).build()
 
     def read_text(self, path: str) -> str:
         def read(at: object) -> str:

@@ -3,9 +3,9 @@
 On a local disk it is an flock, which the operating system releases when the process ends. On other file systems it is a
 file that only one process can create. The lock file of a dead process of this host is stale and is removed.
 
-A stale lock is renamed to a name that is derived from its text. Each text is written once and no rename overwrites a
-file. So only one process can remove a stale lock, and a late process cannot remove a newer lock. The renamed file
-stays, hidden, for this reason.
+Who removes a stale lock first creates a file whose name is derived from its text. Each text is written once. So only
+one process can remove a stale lock, and a late process cannot remove a newer lock. The file stays, hidden, for this
+reason. The lock is not renamed, for object stores copy and delete.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _acquire_lock_file(files: FileSystem, purpose: str, place: str) -> Iterator[
     path, mine = f"{files.root}/{LOCK}", _holder_json(purpose)
     if not _create_lock_file(files, path, mine):
         held = _read_if_exists(files, path)
-        if held is not None and not (_is_dead(held) and _remove_stale_lock(files, path, held)):
+        if held is not None and not (_is_dead(held) and _remove_stale_lock(files, path, held, mine)):
             raise Locked(
                 f"the {place} {files.root} is in use by {_holder_text(held)}",
                 f"; if that process is gone, remove {path}",
@@ -115,22 +115,22 @@ def _create_lock_file(files: FileSystem, path: str, text: str) -> bool:
     try:
         files.write_text(path, text, new=True)
     except FileSystemError:
-        if not files.exists(path):
-            raise
-        return False
+        found = _read_if_exists(files, path)
+        if found is not None:
+            # An object store's client repeats what was not answered, and is refused because of its own file.
+            return found == text
+        # It was removed meanwhile, or cannot be written.
+        files.write_text(path, text, new=True)
     return True
 
 
-def _remove_stale_lock(files: FileSystem, path: str, held: str) -> bool:
+def _remove_stale_lock(files: FileSystem, path: str, held: str, mine: str) -> bool:
     """Return True if this process removed the stale lock with this text."""
     away = f"{files.root}/.{LOCK}-{hashlib.sha256(held.encode()).hexdigest()[:32]}"
     # Read once more: what its process did last, it has done by now.
-    if files.exists(away) or _read_if_exists(files, path) != held:
+    if not _create_lock_file(files, away, mine) or _read_if_exists(files, path) != held:
         return False
-    try:
-        files.rename(path, away)
-    except FileSystemError:
-        return False
+    files.remove(path)
     return True
 
 
@@ -139,9 +139,8 @@ def _read_if_exists(files: FileSystem, path: str) -> str | None:
     try:
         return files.read_text(path)
     except FileSystemError:
-        if files.exists(path):
-            raise
-        return None
+        # Another one may have been created meanwhile.
+        return files.read_text(path) if files.exists(path) else None
 
 
 def _holder_json(purpose: str) -> str:

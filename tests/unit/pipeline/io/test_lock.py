@@ -23,8 +23,8 @@ PATH = f"{ROOT}/{LOCK}"
 
 
 class Remote:
-    """A file system as HDFS is: files are made and renamed at once, and nothing is renamed over what exists. `before`
-    is called with what is about to be done, once for each name."""
+    """A file system as HDFS and S3 are: a file is created by one process. `before` is called with what is about to be
+    done, once for each name; `claim` is the file of who removes a stale lock."""
 
     root = ROOT
     local_root: Path | None = None
@@ -46,15 +46,11 @@ class Remote:
         return self.texts[path]
 
     def write_text(self, path: str, text: str, *, new: bool = False) -> None:
+        self._begin("create" if path == PATH else "claim")
         if new and path in self.texts:
             raise FileSystemError(path)
         self.texts[path] = text
-
-    def rename(self, source: str, target: str) -> None:
-        self._begin("rename")
-        if source not in self.texts or target in self.texts:
-            raise FileSystemError(source)
-        self.texts[target] = self.texts.pop(source)
+        self._begin("answer")
 
     def remove(self, path: str) -> None:
         self.texts.pop(path, None)
@@ -79,7 +75,7 @@ def what_holds(texts: dict[str, str]) -> str:
 def test_of_two_who_find_a_lock_that_was_left_one_gets_it(left: str) -> None:
     texts = {PATH: left}
     first = holding(Remote(texts), "run 2")
-    late = Remote(texts, rename=lambda: first.__enter__())
+    late = Remote(texts, claim=lambda: first.__enter__())
     with pytest.raises(Locked, match=r"run 1.*remove hdfs://"):
         holding(late, "run 3").__enter__()
     assert what_holds(texts) == "run 2"
@@ -97,7 +93,7 @@ def test_a_lock_that_was_given_back_and_taken_meanwhile_is_not_moved(left: str) 
         del texts[PATH]
         other.__enter__()
 
-    late = Remote(texts, read_text=lambda: late.before.update(read_text=given_back))
+    late = Remote(texts, claim=given_back)
     with pytest.raises(Locked, match="run 1"):
         holding(late, "run 3").__enter__()
     assert what_holds(texts) == "run 2"
@@ -108,6 +104,38 @@ def test_a_lock_that_goes_while_it_is_looked_at_is_free(left: str) -> None:
     late = Remote(texts, read_text=texts.clear)
     with holding(late, "run 3"):
         assert what_holds(texts) == "run 3"
+
+
+def test_a_lock_that_goes_while_it_is_asked_for_is_free() -> None:
+    texts = {PATH: "that of another"}
+
+    def refuse() -> None:
+        texts.clear()
+        raise FileSystemError(PATH)
+
+    with holding(Remote(texts, create=refuse), "run 3"):
+        assert what_holds(texts) == "run 3"
+
+
+def test_a_lock_whose_creation_was_not_answered_is_held() -> None:
+    texts: dict[str, str] = {}
+
+    def refuse() -> None:
+        raise FileSystemError(PATH)
+
+    with holding(Remote(texts, answer=refuse), "run 3"):
+        assert what_holds(texts) == "run 3"
+    assert not texts
+
+
+def test_a_lock_that_is_another_one_while_it_is_read_is_read_again() -> None:
+    texts = {PATH: json.dumps({"host": "far away", "pid": 1, "what": "run 2"})}
+
+    def refuse() -> None:
+        raise FileSystemError(PATH)
+
+    with pytest.raises(Locked, match="run 2"):
+        holding(Remote(texts, read_text=refuse), "run 3").__enter__()
 
 
 def test_the_lock_of_another_is_not_removed_at_the_end() -> None:
