@@ -66,6 +66,16 @@ To = Annotated[
     str | None, typer.Option("--to", metavar="DAY", help="Last day, in UTC; all without.", show_default=False)
 ]
 
+StateOf = Annotated[
+    str | None,
+    typer.Option(
+        "--state-of",
+        metavar="DAY",
+        help="The lake as it was at the end of this day, in UTC: yesterday, or the day before.",
+        show_default="as it is",
+    ),
+]
+
 
 def is_submitted() -> bool:
     """Return whether `spark-submit` has started this process, and with it Spark's JVM."""
@@ -104,6 +114,16 @@ def day(option: str, text: str | None) -> datetime.date | None:
         raise ValueError(f"{option} {text!r} is not a day such as 2026-01-31") from error
 
 
+def end_of(state_of: str | None) -> datetime.datetime | None:
+    """Return the last moment of the day of `--state-of`; None without a text. Raises ValueError."""
+    found = day("--state-of", state_of)
+    if found is None:
+        return None
+    if found >= datetime.datetime.now(datetime.UTC).date():
+        raise ValueError(f"--state-of {found}: this day is not over: leave --state-of out to see the lake as it is")
+    return datetime.datetime.combine(found, datetime.time.max, datetime.UTC)
+
+
 @contextmanager
 def the_extra(command: str = "lethe pipeline") -> Iterator[None]:
     """Turn a missing package into a message that says how to install it."""
@@ -111,7 +131,7 @@ def the_extra(command: str = "lethe pipeline") -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in ("pyspark", "py4j", "pyarrow"):
+        if package not in ("pyspark", "py4j", "pyarrow", "deltalake"):
             raise
         raise Refusal(f"{package} is not installed, and {command} needs it: {EXTRA}", Exit.USAGE) from error
 

@@ -21,9 +21,11 @@ from lethe.cli.lake_options import (
     Lake,
     MadeLake,
     Master,
+    StateOf,
     Surveys,
     To,
     day,
+    end_of,
     need_java,
     plain,
     settings,
@@ -140,6 +142,7 @@ def show_command(
     first: From = None,
     last: To = None,
     topic: OfTopic = None,
+    state_of: StateOf = None,
     as_json: AsJson = False,
 ) -> None:
     """Show rows of a table, the newest days first. Needs neither Spark nor Java.
@@ -147,7 +150,7 @@ def show_command(
     The table controller_events has the lines of the journal: --topic shows those about the topic, its partitions and
     replicas.
     """
-    finish_sync(lambda: show(table, lake, limit, first, last, topic), as_json=as_json)
+    finish_sync(lambda: show(table, lake, limit, first, last, topic, state_of), as_json=as_json)
 
 
 def tables_command(
@@ -293,7 +296,15 @@ def rules_to_json(rules: LakeRules) -> dict[str, JsonValue]:
     }
 
 
-def show(name: str, lake: str, limit: int, first: str | None, last: str | None, topic: str | None = None) -> Answer:
+def show(
+    name: str,
+    lake: str,
+    limit: int,
+    first: str | None,
+    last: str | None,
+    topic: str | None = None,
+    state_of: str | None = None,
+) -> Answer:
     """Return the newest rows of a table, or the oldest about a topic. Raises ValueError and Refusal."""
     with the_extra():
         from lethe.pipeline.report.lake_reader import LakeReader, and_filters, of_days, of_topic
@@ -305,7 +316,7 @@ def show(name: str, lake: str, limit: int, first: str | None, last: str | None, 
     if not table.is_partitioned and (first or last):
         raise ValueError(f"{name} is not by days: leave --from and --to out")
     about = None if topic is None else of_topic(table, topic)
-    reader = LakeReader(lake)
+    reader = LakeReader(lake, end_of(state_of))
     names = [name for name in table.schema.names if name not in table.repeated]
     columns = _sort_columns(table.key, names)
     order = [f"-{column}" if column == "day" and topic is None else column for column in columns]

@@ -12,7 +12,7 @@ import typer
 from lethe.adapters.atomic_files import demand_replaceable, replace_file
 from lethe.admin.refusal import Exit, Refusal
 from lethe.cli.answer import Answer
-from lethe.cli.lake_options import From, MadeLake, To, day, the_extra
+from lethe.cli.lake_options import From, MadeLake, StateOf, To, day, end_of, the_extra
 from lethe.cli.options import AsJson
 from lethe.cli.running import finish_sync
 from lethe.protocol.counting import counted
@@ -34,6 +34,7 @@ def report(
     title: Title = "",
     first: From = None,
     last: To = None,
+    state_of: StateOf = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one self-contained HTML page: what was deleted, how long it took, what is stuck or left over.
@@ -41,10 +42,17 @@ def report(
     It reads the tables that `lethe pipeline` makes; it needs neither Spark nor a network. Days are those of the marks;
     what is stuck now or left over, the candidates and the quarantine are shown whichever days are asked for.
     """
-    finish_sync(lambda: write_report(lake, out, title, first, last), as_json=as_json)
+    finish_sync(lambda: write_report(lake, out, title, first, last, state_of), as_json=as_json)
 
 
-def write_report(lake: str, out: Path, title: str = "", first: str | None = None, last: str | None = None) -> Answer:
+def write_report(
+    lake: str,
+    out: Path,
+    title: str = "",
+    first: str | None = None,
+    last: str | None = None,
+    state_of: str | None = None,
+) -> Answer:
     """Read the lake and write the page. Raises Refusal and ValueError."""
     with the_extra("lethe report"):
         from lethe.pipeline.jobs.report import DayRange
@@ -53,7 +61,7 @@ def write_report(lake: str, out: Path, title: str = "", first: str | None = None
     days = DayRange(day("--from", first), day("--to", last))
     with _failures(out):
         demand_replaceable(out)
-    found = read_report(lake, title, days)
+    found = read_report(lake, title, days, end_of(state_of))
     text = page(found)
     with _failures(out):
         replace_file(out, text)

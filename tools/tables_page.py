@@ -18,7 +18,8 @@ Generated from `pipeline/schemas.py` and `pipeline/tables.py`; `make docs` write
 how they are made.
 
 A table is a directory of Parquet files, `<layer>/<table>`, most of them with one directory per day in UTC,
-`day=2026-01-31`. Every column may be null. Without a type a column is a string, `_at` a timestamp in UTC with
+`day=2026-01-31`. Its log, `_delta_log`, says which of the files have its rows: read it as a Delta table. Every column
+may be null. Without a type a column is a string, `_at` a timestamp in UTC with
 microseconds, `_ms` a bigint of milliseconds. Sizes are bytes.
 
 Columns that mean the same in several tables (those of a key are not repeated below):

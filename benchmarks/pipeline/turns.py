@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from benchmarks import page
@@ -31,6 +30,7 @@ from benchmarks.pipeline.results import TURNS_NAME
 from benchmarks.pipeline.spending import Spent, adopt_orphans, spend
 from benchmarks.provenance import MEASURED, ROOT, origin, refusal
 from benchmarks.rounds import Progress
+from lethe.pipeline.report.lake_reader import LakeReader
 from lethe.pipeline.tables import DELETION_SPANS
 
 LATER_LINES: Final = 1_000
@@ -152,8 +152,7 @@ class Turns:
 
 def spans_of_lake(lake: Path) -> pa.Table:
     """Return the columns of the lake's spans that DuckDB makes too, in order."""
-    found = ds.dataset(lake / DELETION_SPANS.path, partitioning="hive")
-    return sorted_spans(found.to_table(columns=list(COLUMNS)))
+    return sorted_spans(pa.concat_tables(LakeReader(str(lake)).batches(DELETION_SPANS, COLUMNS)))
 
 
 def sorted_spans(spans: pa.Table) -> pa.Table:

@@ -1,16 +1,16 @@
 """The lake: a directory with one directory per table, Parquet by day. All reads and writes of tables.
 
     lake.json                                       the Kafka cluster of the lake
+    bronze/controller_events/_delta_log/            which of the files have the table's rows (`pipeline.io.table_log`)
     bronze/controller_events/day=2026-01-02/*.parquet
     gold/stuck_now/*.parquet                        tables without partitions are replaced as a whole
-    _lock, _work/                                   the writer, and its unfinished change
+    _lock, _work/                                   the writer, and what it has staged (`pipeline.io.staging`)
 
 A directory is a lake if it has `lake.json` (`protocol.lake`). A directory with other content is never written to: its
 files may belong to somebody else.
 
-The lake has one writer at a time (`pipeline.io.lock`). Each change is atomic (`pipeline.io.staging`). Readers need no
-lock: a reader that finds listed files missing, because their partition was replaced, lists them again. A frame refers
-to the files that existed when it was read: read the table again after a change.
+The lake has one writer at a time (`pipeline.io.lock`). Each change of a table is atomic. Readers need no lock. A frame
+has the rows of the moment when it was read: read the table again after a change.
 
 A frame must have exactly its table's columns. Bronze tables are appended to; partitions of other tables are replaced.
 """
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
@@ -29,15 +30,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from lethe.pipeline.io import audit_notes
 from lethe.pipeline.io.arrival import checked_arrival
 from lethe.pipeline.io.files import FileSystem, FileSystemError, escape_glob, file_system_problem, unopenable_file
 from lethe.pipeline.io.frames import empty
-from lethe.pipeline.io.lake_state import DAY as DAY
-from lethe.pipeline.io.lake_state import PENDING, TEMPORARY_IDENTITY, LakeState, days_below
+from lethe.pipeline.io.lake_state import PENDING, TEMPORARY_IDENTITY, LakeState, table_files_below
 from lethe.pipeline.io.lake_state import LakeUnusable as LakeUnusable
 from lethe.pipeline.io.lock import LOCK, acquire_within, is_lock_text
-from lethe.pipeline.io.staging import Move, Staging, recover_all
-from lethe.pipeline.tables import Table
+from lethe.pipeline.io.staging import WORK, Staging, discard_all
+from lethe.pipeline.io.table_log import DAY as DAY
+from lethe.pipeline.io.table_log import KEPT_MS, Batch, TableLog
+from lethe.pipeline.tables import AUDITED, TABLES, Table
 from lethe.protocol.counting import listed
 from lethe.protocol.lake import IDENTITY, encode_identity, is_begun
 
@@ -49,10 +52,10 @@ _DISTINCT: Final = ("id", "data")
 """Columns whose values are all different, so that a dictionary of them is made in vain."""
 SHOWN_NAMES: Final = 5
 SOURCE_FILE: Final = "_source_file"
+_PLAN: Final = "plan.json"
+"""Of an unfinished change, in lakes whose tables have no logs."""
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """Of a partition whose column is null."""
-EMPTY_PARTITION_FILE: Final = "_EMPTY"
-"""A file in a partition that is kept although it has no rows. Readers skip names that begin with an underscore."""
 
 
 class ColumnMismatch(TypeError):
@@ -69,7 +72,6 @@ class StagedRows:
         self._staging = staging
         self._path = path
         self._quarantined_path = f"{path.removesuffix(f'/{KEPT_COLUMN}=true')}/{KEPT_COLUMN}=false"
-        self._further_moves: list[Move] = []
 
     def read(self) -> DataFrame:
         """Return the rows, with the table's columns in order."""
@@ -99,9 +101,6 @@ class StagedRows:
                 _write(others, self._staging, self._path, [DAY], self._table.order)
             for file in files:
                 self._files.remove(file)
-            for day in {row[DAY] for row in counted}:
-                if not self._files.list_directory(f"{self._path}/{DAY}={day}"):
-                    self._files.remove(f"{self._path}/{DAY}={day}")
         finally:
             dropped.unpersist()
         found: Counter[datetime.date] = Counter()
@@ -133,29 +132,11 @@ class StagedRows:
 
     def days(self) -> list[datetime.date]:
         """Return the days that have rows."""
-        return days_below(self._files, self._path)
+        return sorted({file.day for file in table_files_below(self._files, self._path) if file.day is not None})
 
-    def also_replace(self, table: Table, frame: DataFrame) -> None:
-        """In the same change, replace another table, which has no days, by the frame's rows."""
-        _write(
-            with_table_columns(table, frame.hint("rebalance")), self._staging, f"{self._staging.new}/{table.name}", []
-        )
-        self._further_moves.append(Move(table.name, table.path))
-
-    def also_create_file(self, path: str) -> None:
-        """In the same change, create an empty file with this path below the lake."""
-        name = f"note-{len(self._further_moves)}"
-        self._files.write_text(f"{self._staging.new}/{name}", "")
-        self._further_moves.append(Move(name, path))
-
-    def commit(self) -> None:
+    def commit(self, batch: Batch | None = None) -> None:
         """Add the rows to the table. Raises FileSystemError."""
-        table = self._table
-        days = [item for item in self._files.list_directory(self._path) if item.is_directory]
-        files = [f"{day.name}/{file.name}" for day in days for file in self._files.list_directory(day.path)]
-        staged = self._path.removeprefix(f"{self._staging.new}/")
-        moves = [Move(f"{staged}/{file}", f"{table.path}/{file}") for file in files]
-        self._staging.commit([*moves, *self._further_moves])
+        self._staging.commit(self._table, self._path, batch=batch)
 
     def discard(self) -> None:
         """Drop the rows."""
@@ -175,22 +156,24 @@ class Lake(LakeState[FileSystem]):
 
     def read(self, table: Table, days: Collection[datetime.date] | None = None) -> DataFrame:
         """Return the table with its columns in order, of these days or of all; empty if it does not exist yet."""
-        if not self.has(table):
-            return empty(self._spark, table.schema)
         path = f"{self.root}/{table.path}"
-        # By their names, because Spark lists all directories below those that it is given.
-        places = [path] if days is None else [f"{path}/{DAY}={day}" for day in self.days(table) if day in days]
-        if not places:
+        files = [file.path for file in self.files_of(table) if days is None or file.day in days]
+        if not files:
             return empty(self._spark, table.schema)
-        frame = self._spark.read.schema(table.schema).option("basePath", path).parquet(*map(escape_glob, places))
+        places = [escape_glob(f"{path}/{file}") for file in files]
+        frame = self._spark.read.schema(table.schema).option("basePath", path).parquet(*places)
         return frame.select(*table.schema.names)
+
+    def has_batch(self, table: Table, batch: Batch) -> bool:
+        """Return whether the change of this table by this micro-batch was made."""
+        return TableLog(self.root, table).has_batch(batch)
 
     # --- writing --------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def writer(self, name: str, wait_s: float = 0.0, on_wait: Callable[[str], object] = str) -> Iterator[None]:
-        """Make this process the lake's only writer, and complete or discard the last one's unfinished change. `name` is
-        unique among all runs.
+        """Make this process the lake's only writer, and discard what the last one has staged. `name` is unique among
+        all runs.
 
         Waits at most `wait_s` seconds for another writer; `on_wait` receives its name. Raises Locked, and LakeUnusable
         if the directory holds something else than a lake.
@@ -200,7 +183,8 @@ class Lake(LakeState[FileSystem]):
         with acquire_within(self._files, name, wait_s, on_wait):
             # Another process may have written to it since it was read.
             self._cluster_id = self._read_identity()
-            recover_all(self._files)
+            self._give_logs()
+            discard_all(self._files)
             if not self._files.exists(f"{self.root}/{IDENTITY}"):
                 self._write_identity()
             self._writer = name
@@ -250,35 +234,42 @@ class Lake(LakeState[FileSystem]):
         """Add the rows to a table. Every task writes one file for each of its days."""
         self.stage(table, frame).commit()
 
-    def replace_partitions(
-        self, table: Table, frame: DataFrame, days: Collection[datetime.date], *, keep_empty: bool = False
-    ) -> None:
-        """Replace the table's rows of these days by the frame, which has rows of no other day. Raises ValueError.
-
-        A day without rows is removed from the table; with `keep_empty` it stays as an empty partition.
-        """
+    def replace_partitions(self, table: Table, frame: DataFrame, days: Collection[datetime.date]) -> None:
+        """Replace the table's rows of these days by the frame, which has rows of no other day. Raises ValueError."""
         staging, path = self._stage(table, frame.hint("rebalance", F.col(DAY)))
-        written = {item.name for item in self._files.list_directory(path) if item.is_directory}
-        names = [f"{DAY}={day}" for day in sorted(days)]
-        if strange := sorted(written - set(names)):
+        written = {file.day for file in table_files_below(self._files, path)}
+        if strange := sorted(map(str, written.difference(days))):
             staging.discard()
-            raise ValueError(
-                f"rows of {', '.join(strange)} among those that are to replace {', '.join(names) or 'none'}"
-            )
-        for name in names if keep_empty else ():
-            if name not in written:
-                # A file, because a store of objects has no empty directories.
-                self._files.make_directory(f"{path}/{name}")
-                self._files.write_text(f"{path}/{name}/{EMPTY_PARTITION_FILE}", "")
-                written.add(name)
-        staging.commit(
-            [Move(f"{table.name}/{name}" if name in written else None, f"{table.path}/{name}") for name in names]
-        )
+            raise ValueError(f"rows of {', '.join(strange)} among those that are to replace {sorted(map(str, days))}")
+        staging.commit(table, path, [file for file in self.files_of(table) if file.day in days])
 
-    def replace_table(self, table: Table, frame: DataFrame) -> None:
+    def replace_table(self, table: Table, frame: DataFrame, batch: Batch | None = None) -> None:
         """Replace all rows of the table by the frame."""
-        staging, _ = self._stage(table, frame if table.is_partitioned else frame.hint("rebalance"))
-        staging.commit([Move(table.name, table.path)])
+        staging, path = self._stage(table, frame if table.is_partitioned else frame.hint("rebalance"))
+        staging.commit(table, path, self.files_of(table), batch)
+
+    def vacuum(self) -> None:
+        """Remove the files of earlier states, except the last state of each day of which logs tell."""
+        self._require_writer()
+        now = datetime.datetime.now(datetime.UTC)
+        for table in TABLES.values():
+            TableLog(self.root, table).vacuum(now)
+        place = f"{self.root}/{audit_notes.PLACE}"
+        names = [item.name for item in self._names.list_directory(place)]
+        for name in audit_notes.superseded(names, int(now.timestamp() * 1000), KEPT_MS):
+            self._files.remove(f"{place}/{name}")
+
+    def note_audited(self, days: Collection[datetime.date]) -> None:
+        """Note that these days were audited as they are now."""
+        self._require_writer()
+        now = audit_notes.digests({table.name: self.files_of(table) for table in AUDITED})
+        notes = {**self.audited(), **{day: now.get(day, {}) for day in days}}
+        place = f"{self.root}/{audit_notes.PLACE}"
+        had = [item.name for item in self._names.list_directory(place)]
+        name = audit_notes.next_notes(had, int(time.time() * 1000))
+        self._files.make_directory(place)
+        self._files.write_text(f"{place}/.{name}", audit_notes.encode_notes(notes))
+        self._files.rename(f"{place}/.{name}", f"{place}/{name}")
 
     # --- days that are owed -------------------------------------------------------------------------------------------
 
@@ -308,6 +299,7 @@ class Lake(LakeState[FileSystem]):
 
     def _new_staging(self, table: Table) -> tuple[Staging, str]:
         self._require_writer()
+        self.has(table)  # Raises FileSystemError if the table has lost its log.
         self._changes += 1
         staging = Staging(self._files, f"{self._writer}-{self._changes:06}")
         path = f"{staging.new}/{table.name}"
@@ -322,9 +314,8 @@ class Lake(LakeState[FileSystem]):
         """Raise LakeUnusable if the directory holds something else than a lake. Changes nothing."""
         items = self._files.list_directory(self.root)
         names = {item.name for item in items}
-        if IDENTITY in names or (
-            TEMPORARY_IDENTITY in names and self._is_identity(f"{self.root}/{TEMPORARY_IDENTITY}")
-        ):
+        other = f"{self.root}/{TEMPORARY_IDENTITY}"
+        if IDENTITY in names or (TEMPORARY_IDENTITY in names and self._is_identity(other)):
             return
         if [item.path for item in items if not item.is_directory] == [self.root]:
             raise LakeUnusable(f"{self.root} is a file: a lake is a directory")
@@ -338,6 +329,22 @@ class Lake(LakeState[FileSystem]):
                 f"{self.root} is no lake (it has no {IDENTITY}) and holds {listed(strange, SHOWN_NAMES)}, "
                 "so nothing was written to it: name an empty directory, or one that does not exist"
             )
+
+    def _give_logs(self) -> None:
+        """Take over a lake whose tables are the files of their directories. After a crash this begins again."""
+        if self.has_logs:
+            return
+        work = f"{self.root}/{WORK}"
+        if any(self._files.exists(f"{item.path}/{_PLAN}") for item in self._files.list_directory(work)):
+            raise LakeUnusable(
+                f"the lake {self.root} is of an earlier version of Lethe and has an unfinished change ({work}): let "
+                "that version finish it with `lethe pipeline run`, then run this one"
+            )
+        for table in TABLES.values():
+            place = f"{self.root}/{table.path}"
+            if self._files.exists(place) and not self.has(table):
+                TableLog(self.root, table).create(table_files_below(self._files, place))
+        self._write_identity()
 
     def _write_identity(self) -> None:
         temporary, path = f"{self.root}/{TEMPORARY_IDENTITY}", f"{self.root}/{IDENTITY}"

@@ -1,26 +1,29 @@
 """What a lake says of itself in the names and small files of its directory: read without its tables, and without Spark.
 
-lake.json, _lake.json              the Kafka cluster
-bronze/surveys/day=2026-01-02      the days of a table
-_pending/2026-01-02                days whose tables must still be recomputed
+lake.json, _lake.json          the Kafka cluster
+bronze/surveys/_delta_log      the files of a table, and so its days
+_pending/2026-01-02            days whose tables must still be recomputed
+_audited/1767398400000.json    what of each day was audited
 """
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
-from lethe.pipeline.io.files import FileStatus
+from lethe.pipeline.io import audit_notes
+from lethe.pipeline.io.audit_notes import AuditNotes
+from lethe.pipeline.io.files import FileStatus, FileSystemError
 from lethe.pipeline.io.local_files import LocalFiles
-from lethe.pipeline.tables import TABLES, Table
-from lethe.protocol.lake import IDENTITY, cluster_of
+from lethe.pipeline.io.table_log import DAMAGED, ENDING, LOG, TableFile, TableLog, day_of, place_problem
+from lethe.pipeline.tables import AUDITED, TABLES, Table
+from lethe.protocol.lake import IDENTITY, cluster_of, has_logs
 
 TEMPORARY_IDENTITY: Final = f"_{IDENTITY}"
 """Written first and then renamed. After a crash between the two, it identifies the lake."""
 PENDING: Final = "_pending"
-DAY: Final = "day"
-_PARTITION: Final = f"{DAY}="
 
 
 class LakeUnusable(Exception):
@@ -56,6 +59,8 @@ class LakeState(Generic[Files]):
     FileSystemError."""
 
     def __init__(self, files: Files) -> None:
+        if problem := place_problem(files.root):
+            raise LakeUnusable(problem)
         self._files = files
         # Through the JVM each name of a long listing is asked for by itself.
         self._names: ReadableFiles = files if files.local_root is None else LocalFiles(str(files.local_root))
@@ -76,27 +81,38 @@ class LakeState(Generic[Files]):
         """The Kafka cluster of the lake; None until it is known."""
         return self._cluster_id
 
-    def days(self, table: Table) -> list[datetime.date]:
-        """Return the days that have a partition, which may be empty."""
-        return days_below(self._names, f"{self.root}/{table.path}")
+    @property
+    def has_logs(self) -> bool:
+        """Return whether the tables have logs; if not, the next writer gives them some."""
+        other = f"{self.root}/{TEMPORARY_IDENTITY}"
+        path = next((path for path in (f"{self.root}/{IDENTITY}", other) if self._is_identity(path)), None)
+        return path is None or has_logs(self._files.read_text(path))
 
-    def last_written_ms(self, table: Table) -> dict[datetime.date, int]:
-        """Return the time of the last file change of each of the table's days, in milliseconds; 0 for an object store,
-        which has no such time."""
-        return {
-            day: item.modified_ms
-            for item in self._names.list_directory(f"{self.root}/{table.path}")
-            if (day := _day_of(item)) is not None
-        }
+    def files_of(self, table: Table) -> tuple[TableFile, ...]:
+        """Return the files that have the table's rows, by path."""
+        return self._logged_files(table) or ()
+
+    def days(self, table: Table) -> list[datetime.date]:
+        """Return the days that have rows."""
+        return sorted({file.day for file in self.files_of(table) if file.day is not None})
 
     def count_files(self, table: Table, day: datetime.date) -> int:
-        """Return the number of Parquet files of a day."""
-        found = self._names.list_directory(f"{self.root}/{table.path}/{_PARTITION}{day}")
-        return sum(item.name.endswith(".parquet") for item in found)
+        """Return the number of files of a day."""
+        return sum(file.day == day for file in self.files_of(table))
 
     def has(self, table: Table) -> bool:
         """Return True if the table was written."""
-        return self._names.exists(f"{self.root}/{table.path}")
+        return self._logged_files(table) is not None
+
+    def audited(self) -> AuditNotes:
+        """Return what of each day was audited."""
+        place = f"{self.root}/{audit_notes.PLACE}"
+        name = audit_notes.newest_notes(item.name for item in self._names.list_directory(place))
+        return {} if name is None else audit_notes.decode_notes(self._names.read_text(f"{place}/{name}"))
+
+    def unaudited_days(self, written: Collection[Table] = AUDITED) -> set[datetime.date]:
+        """Return the days of these tables that have changed since they were audited, or were never audited."""
+        return audit_notes.unaudited(self.audited(), {table.name: self.files_of(table) for table in written})
 
     def written_tables(self) -> list[Table]:
         """Return the tables that were written."""
@@ -105,6 +121,13 @@ class LakeState(Generic[Files]):
     def pending_days(self) -> list[datetime.date]:
         """Return the days whose tables must still be recomputed."""
         return [datetime.date.fromisoformat(item.name) for item in self._names.list_directory(f"{self.root}/{PENDING}")]
+
+    def _logged_files(self, table: Table) -> tuple[TableFile, ...] | None:
+        found = TableLog(self.root, table).files()
+        place = f"{self.root}/{table.path}"
+        if found is None and self.has_logs and table_files_below(self._names, place):
+            raise FileSystemError(f"the table has files and no log ({LOG}): {place}: {DAMAGED}")
+        return found
 
     def _read_identity(self) -> str | None:
         path, other = f"{self.root}/{IDENTITY}", f"{self.root}/{TEMPORARY_IDENTITY}"
@@ -125,11 +148,11 @@ class LakeState(Generic[Files]):
         return True
 
 
-def days_below(files: ReadableFiles, path: str) -> list[datetime.date]:
-    """Return the days that have a directory below `path`."""
-    return [day for item in files.list_directory(path) if (day := _day_of(item)) is not None]
-
-
-def _day_of(item: FileStatus) -> datetime.date | None:
-    is_partition = item.is_directory and item.name.startswith(_PARTITION)
-    return datetime.date.fromisoformat(item.name.removeprefix(_PARTITION)) if is_partition else None
+def table_files_below(files: ReadableFiles, place: str) -> list[TableFile]:
+    """Return the Parquet files of the directory and of its partitions, by path."""
+    paths = {
+        one.path.removeprefix(f"{place}/"): one.size_bytes
+        for item in files.list_directory(place)
+        for one in (files.list_directory(item.path) if item.is_directory else [item])
+    }
+    return [TableFile(path, day_of(path), size) for path, size in sorted(paths.items()) if path.endswith(ENDING)]

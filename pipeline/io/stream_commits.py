@@ -1,8 +1,8 @@
-"""Commit log of a stream in the lake: which micro-batches have begun, with which watermark, and which are committed.
+"""Which micro-batches of a stream have begun in the lake, and with which watermark.
 
-Spark repeats an interrupted batch. A batch's rows and its commit file enter the lake in one atomic change
-(`StagedRows.commit`), so the file proves that the rows are there. Each entry is a file of its own and is written once.
-Entries of earlier batches are removed. Spark's checkpoint holds the id of the stream.
+Spark repeats an interrupted batch. The logs of the tables say which changes of it are made (`Lake.has_batch`). Each
+entry here is a file of its own and is written once. Entries of earlier batches are removed. Spark's checkpoint holds
+the id of the stream.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ _BEGUN: Final = "begun"
 _TAKEN: Final = "taken"
 
 
-class StreamCommitLog:
-    """The commit log of one stream. Change it inside `lake.writer`. Raises FileSystemError."""
+class StreamNotes:
+    """The notes of one stream. Change it inside `lake.writer`. Raises FileSystemError."""
 
     def __init__(self, files: FileSystem, stream_id: str) -> None:
         self._files = files
         self._place = f"{files.root}/{STREAMS}/{stream_id}"
-        self._below = f"{STREAMS}/{stream_id}"
 
     def has_batches(self) -> bool:
         """Return True if the lake has seen a batch of this stream."""
@@ -31,22 +30,19 @@ class StreamCommitLog:
 
     def begin(self, batch: int, watermark_ms: int | None) -> int | None:
         """Return the batch's watermark: this one, or the one with which it began before it was interrupted."""
-        path = f"{self._place}/{_note_name(batch, _BEGUN)}"
+        path = f"{self._place}/{_note_name(batch)}"
         if self._files.exists(path):
             found = json.loads(self._files.read_text(path))["watermark_ms"]
             return None if found is None else int(found)
-        temporary = f"{self._place}/.{_note_name(batch, _BEGUN)}"
+        temporary = f"{self._place}/.{_note_name(batch)}"
         self._files.make_directory(self._place)
         self._files.write_text(temporary, json.dumps({"watermark_ms": watermark_ms}))
         self._files.rename(temporary, path)
         return watermark_ms
 
-    def is_committed(self, batch: int) -> bool:
-        return self._files.exists(f"{self._place}/{_note_name(batch, _TAKEN)}")
-
-    def commit_path(self, batch: int) -> str:
-        """Return the path, below the lake, of the batch's commit file."""
-        return f"{self._below}/{_note_name(batch, _TAKEN)}"
+    def is_taken(self, batch: int) -> bool:
+        """Return whether the batch's changes were made by a version of Lethe whose tables had no logs."""
+        return self._files.exists(f"{self._place}/{batch:09}.{_TAKEN}")
 
     def remove_before(self, batch: int) -> None:
         """Remove the entries of earlier batches."""
@@ -55,5 +51,5 @@ class StreamCommitLog:
                 self._files.remove(item.path)
 
 
-def _note_name(batch: int, what: str) -> str:
-    return f"{batch:09}.{what}"
+def _note_name(batch: int) -> str:
+    return f"{batch:09}.{_BEGUN}"

@@ -93,6 +93,7 @@ def run(
         made = refresh(lake, changes, now, begin, rules)
         audited = audit_changes(lake, made.of_journal, changes.surveyed, begin)
         lake.remove_pending_days(pending)
+        lake.vacuum()
         if is_whole or noted is not None:
             write_known(lake.files, read.noted(known, now))
         of_run = {*read.days, *made.days}

@@ -26,6 +26,7 @@ from lethe.pipeline.io.journal import COMPRESSED_ENDING, find_damaged_file, find
 from lethe.pipeline.io.known_inputs import KnownFile, is_known
 from lethe.pipeline.io.lake import SOURCE_FILE, Lake, StagedRows
 from lethe.pipeline.io.local_files import file_identity
+from lethe.pipeline.io.table_log import Batch
 from lethe.pipeline.jobs.records import stage_lines
 from lethe.pipeline.jobs.report import DayRange, IngestCounts
 from lethe.pipeline.literals import day_value
@@ -98,7 +99,7 @@ def ingest_journal(
     replace_quarantined(lake, aside, quarantined, [*unread, *_names_before_compression(files)])
     by_file = staged.rows_by_file()
     by_day = count_by_day(by_file)
-    added = add_new_records(lake, staged, had, by_day, lambda kept: lake.add_pending_days(kept.days()))
+    added = add_new_records(lake, staged, had, by_day)
     now_known: dict[str, KnownFile] = read_before
     if had_late:
         _release_late(lake, days)
@@ -231,10 +232,9 @@ def add_new_records(
     staged: StagedRows,
     had: Sequence[datetime.date],
     by_day: Mapping[datetime.date, int],
-    add_to_change: Callable[[StagedRows], None],
+    batch: Batch | None = None,
 ) -> AddedCounts:
-    """Add the new rows among the staged ones, of which there are so many `by_day`. `had` are the days of bronze.
-    `add_to_change` extends the same change."""
+    """Add the new rows among the staged ones, of which there are so many `by_day`. `had` are the days of bronze."""
     bronze = lake.read(CONTROLLER_EVENTS, staged.days())
     new = Counter(by_day)
     doubled = _doubled_keys(staged.read(), bronze).persist()
@@ -243,8 +243,8 @@ def add_new_records(
             new.subtract(staged.drop(_known_rows(staged.read_placed(), bronze, doubled)))
     finally:
         doubled.unpersist()
-    add_to_change(staged)
-    staged.commit()
+    lake.add_pending_days(staged.days())
+    staged.commit(batch)
     return AddedCounts(sum(by_day.values()), sum(new.values()), _count_late(new, had))
 
 

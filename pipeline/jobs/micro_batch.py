@@ -1,9 +1,9 @@
 """One micro-batch of the stream: the same as a run of the batch job, for fewer lines.
 
-Theory of operation. Spark repeats a micro-batch that was interrupted, with the same lines. All results of its lines
-(new rows, quarantined lines, the note that it was done) enter the lake in one change. A repeated batch finds either
-nothing or the note, and then skips the lines. The lake stores which days the tables still lack: these are recomputed as
-a whole. Otherwise only the topics of the batch's lines are recomputed.
+Theory of operation. Spark repeats a micro-batch that was interrupted, with the same lines. They change two tables:
+first `quarantine`, where lines are quarantined, and then `controller_events`, even if no line is new. Each change names
+its batch, so a repeated batch makes only what is missing. The lake stores which days the tables still lack:
+these are recomputed as a whole. Otherwise only the topics of the batch's lines are recomputed.
 
 The watermark is `delay` before the newest line in bronze, or before now where a line claims to be of the future, and is
 kept with the batch, so that a repeated batch judges as it did before. Earlier lines are quarantined as late, because
@@ -16,14 +16,15 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lethe.pipeline.io.known_inputs import forget
-from lethe.pipeline.io.lake import Lake, LakeUnusable, StagedRows
-from lethe.pipeline.io.stream_commits import StreamCommitLog
+from lethe.pipeline.io.lake import Lake, LakeUnusable
+from lethe.pipeline.io.stream_commits import StreamNotes
+from lethe.pipeline.io.table_log import Batch
 from lethe.pipeline.io.tailing import survey_fingerprint
 from lethe.pipeline.jobs.ingest import add_new_records, count_by_day
 from lethe.pipeline.jobs.ingest_surveys import SurveyIngest, ingest_surveys
@@ -40,6 +41,8 @@ from lethe.protocol.lake_rules import LakeRules
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MS = datetime.timedelta(milliseconds=1)
+_VACUUM_EVERY: Final = 60
+"""Batches and refreshes: half an hour of them, if they come as often as a stream makes them by default."""
 
 
 class LineCounts(NamedTuple):
@@ -85,14 +88,15 @@ class MicroBatchRunner:
     """Applied with the first change; from then on the lake's stored rules apply, also when they change."""
     max_files_per_day: int = 200
     _surveyed: str = field(default="")
+    _turns: int = field(default=0)
 
     def run(self, lines: DataFrame, batch: int) -> BatchResult:
         """Ingest (value, file, position, lost) and recompute tables. Raises Locked, LakeUnusable, FileSystemError."""
         name = f"stream-{self.stream_id[:8]}-{batch:09}"
-        commits = StreamCommitLog(self.lake.files, self.stream_id)
+        notes = StreamNotes(self.lake.files, self.stream_id)
         now = self.now()
         with self.lake.writer(name):
-            if batch and not commits.has_batches():
+            if batch and not notes.has_batches():
                 raise LakeUnusable(
                     f"the lake {self.lake.root} knows nothing of this stream, whose checkpoint has come to batch "
                     f"{batch}: "
@@ -100,13 +104,12 @@ class MicroBatchRunner:
                 )
             judge_anew(self.lake, lambda _: None)
             owed_before, rules = self.lake.pending_days(), self._rules(now)
-            watermark = _instant_of_ms(
-                commits.begin(batch, _watermark_ms(newest_line_time(self.lake), now, self.delay))
-            )
+            watermark = _instant_of_ms(notes.begin(batch, _watermark_ms(newest_line_time(self.lake), now, self.delay)))
             ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
             counts = LineCounts()
-            if not commits.is_committed(batch):
-                counts = self._ingest(lines, commits.commit_path(batch), watermark, ingested_at, name)
+            this = Batch(self.stream_id, batch)
+            if not (self.lake.has_batch(CONTROLLER_EVENTS, this) or notes.is_taken(batch)):
+                counts = self._ingest(lines, this, watermark, ingested_at, name)
             lined = self.lake.pending_days() if counts.new else []
             surveys = self._ingest_surveys(ingested_at, name)
             changes = Changes(
@@ -117,8 +120,9 @@ class MicroBatchRunner:
                 is_later=False,
             )
             days = self._refresh(None if owed_before else changes, now, rules)
-            commits.remove_before(batch)
+            notes.remove_before(batch)
             self._compact(days)
+            self._vacuum()
         new, refused = (surveys.counts[0].new if surveys.counts else 0), len(surveys.refused)
         return BatchResult(batch, counts, new, refused, watermark, days)
 
@@ -128,6 +132,12 @@ class MicroBatchRunner:
         with self.lake.writer(f"stream-{self.stream_id[:8]}-time"):
             now = self.now()
             refresh_stuck(self.lake, read_newest_surveys(self.lake, now), now, self._rules(now))
+            self._vacuum()
+
+    def _vacuum(self) -> None:
+        if self._turns % _VACUUM_EVERY == 0:
+            self.lake.vacuum()
+        self._turns += 1
 
     def _rules(self, now: datetime.datetime) -> LakeRules:
         rules = apply_rule_changes(self.lake, self.rule_changes, now)
@@ -137,7 +147,7 @@ class MicroBatchRunner:
     def _ingest(
         self,
         lines: DataFrame,
-        note: str,
+        batch: Batch,
         watermark: datetime.datetime | None,
         ingested_at: Column,
         name: str,
@@ -150,21 +160,21 @@ class MicroBatchRunner:
             batch_id=name,
             watermark=None if watermark is None else F.lit(watermark.isoformat()).cast("timestamp"),
         )
-        lake.add_pending_days(staged.days())
         aside = staged.quarantined_by("type")
         if aside:
             # A run counts a file's quarantined lines anew when it reads the file.
             forget(lake, files=True)
         lasting = staged.read().where(is_lasting()).count()
 
-        def together(kept: StagedRows) -> None:
-            if aside:
-                more = bronze_events.quarantine_rows(staged.quarantined())
-                kept.also_replace(QUARANTINE, bronze_events.add_quarantine_rows(lake.read(QUARANTINE), more))
-            kept.also_create_file(note)
-
+        if aside:
+            had, more = lake.read(QUARANTINE), bronze_events.quarantine_rows(staged.quarantined())
+            if lake.has_batch(QUARANTINE, batch):
+                # Files may have been lost since.
+                more = more.join(had, ["_source_file", "line_hash"], "left_anti")
+            if more.limit(1).count():
+                lake.replace_table(QUARANTINE, bronze_events.add_quarantine_rows(had, more), batch)
         by_day = count_by_day(staged.rows_by_file())
-        facts, new, _ = add_new_records(lake, staged, lake.days(CONTROLLER_EVENTS), by_day, together)
+        facts, new, _ = add_new_records(lake, staged, lake.days(CONTROLLER_EVENTS), by_day, batch)
         late, lost = aside.pop(bronze_events.LATE, 0), aside.pop(bronze_events.LOST, 0)
         bad = sum(aside.values())
         return LineCounts(facts + late + bad, new, facts - new, late, bad, lost, lasting)
@@ -192,7 +202,9 @@ class MicroBatchRunner:
         """Merge the small files that batches add, so that reading a day stays quick."""
         for day in days:
             if self.lake.count_files(CONTROLLER_EVENTS, day) > self.max_files_per_day:
-                self.lake.replace_partitions(CONTROLLER_EVENTS, self.lake.read(CONTROLLER_EVENTS, [day]), [day])
+                # A session for small inputs balances no partitions.
+                rows = self.lake.read(CONTROLLER_EVENTS, [day]).coalesce(1)
+                self.lake.replace_partitions(CONTROLLER_EVENTS, rows, [day])
 
 
 def newest_line_time(lake: Lake) -> datetime.datetime | None:

@@ -10,8 +10,8 @@ were marked on it ended or were missed, and later days with a finding that needs
 
 Surveys are read by few rules. Where no line is new, these alone are applied, and what others have found stays.
 
-A day without findings keeps its partition of the table, which distinguishes it from an unaudited day. A day needs an
-audit if a table that the rules read was written after its findings: the stream writes such tables and audits nothing.
+The lake notes which state of a day was audited (`pipeline.io.audit_notes`). A day needs an audit if a table that the
+rules read has another state: the stream writes such tables and audits nothing.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import functions as F
 
 from lethe.pipeline import tables
 from lethe.pipeline.io.lake import DAY, Lake
-from lethe.pipeline.io.lake_state import LakeState
 from lethe.pipeline.jobs.refresh_lasting import read_lasting_deletions, read_topic_ids
 from lethe.pipeline.jobs.report import OnStage
 from lethe.pipeline.literals import day_value, day_values
@@ -40,7 +39,6 @@ from lethe.pipeline.quality.rules import (
     count_violations,
     shared_frames,
 )
-from lethe.pipeline.tables import Table
 from lethe.pipeline.transforms.lasting import READ_BY_AUDITS, is_of_types, is_unhosted
 
 _DAY: Final = datetime.timedelta(days=1)
@@ -51,12 +49,12 @@ def audit_changes(
 ) -> list[datetime.date]:
     """Audit the days that these lines and surveys are about, and those that were written to since their last audit.
     Where surveys alone are new, apply the rules on surveys. Return the audited days. Inside `lake.writer`."""
-    of_lines = {*of_journal, *unaudited_days(lake, tables.AUDITED_OF_JOURNAL)}
-    days = {*of_lines, *surveyed, *unaudited_days(lake)}
+    of_lines = {*of_journal, *lake.unaudited_days(tables.AUDITED_OF_JOURNAL)}
+    days = {*of_lines, *surveyed, *lake.unaudited_days()}
     if not days:
         return []
     stage("auditing")
-    is_whole = of_lines or not days.issubset(lake.days(tables.VIOLATIONS))
+    is_whole = of_lines or not days.issubset(lake.audited())
     return refresh_audit(lake, days, RULES if is_whole else OF_SURVEYS)
 
 
@@ -87,7 +85,8 @@ def refresh_audit(lake: Lake, days: Collection[datetime.date], rules: Sequence[R
     with shared_frames(evidence) as shared:
         found = audit(evidence, shared, rules).where(F.col("day").isin(day_values(concerned)))
         made = found if rules is RULES else found.unionByName(others)
-        lake.replace_partitions(tables.VIOLATIONS, made, concerned, keep_empty=True)
+        lake.replace_partitions(tables.VIOLATIONS, made, concerned)
+        lake.note_audited(concerned)
     return concerned
 
 
@@ -104,7 +103,8 @@ def with_next_days(days: Collection[datetime.date]) -> list[datetime.date]:
 def dependent_days(lake: Lake, days: Collection[datetime.date], rules: Sequence[Rule] = RULES) -> set[datetime.date]:
     """Days whose findings by these rules may have changed with the lines and surveys of these days, or with the
     deletions that were marked on them; without neighbouring days."""
-    later = [day for day in lake.days(tables.VIOLATIONS) if day > min(days) and day not in days]
+    looked_at = sorted({*lake.audited(), *lake.days(tables.VIOLATIONS)})
+    later = [day for day in looked_at if day > min(days) and day not in days]
     found: set[datetime.date] = set()
     if later:
         of_several_lines = (rule.name for rule in rules if not rule.on_lines)
@@ -142,17 +142,6 @@ def _days_of_deletions_since(lake: Lake, since: datetime.date) -> list[datetime.
     earlier = lake.read(tables.DELETION_SPANS, [day for day in marked if day < since])
     went_on = earlier.where((F.col("last_at") >= begin) | (F.col("marked_at") >= begin)).select(DAY).distinct()
     return [*(row[DAY] for row in went_on.collect()), *(day for day in marked if day >= since)]
-
-
-def unaudited_days(lake: LakeState[Any], written: Collection[Table] = tables.AUDITED) -> set[datetime.date]:
-    """The days of these tables that were written to after they were audited, or were never audited."""
-    audited = lake.last_written_ms(tables.VIOLATIONS)
-    return {
-        day
-        for table in written
-        for day, written_ms in lake.last_written_ms(table).items()
-        if day not in audited or written_ms > audited[day]
-    }
 
 
 def _unread_days(had: Sequence[datetime.date]) -> tuple[tuple[datetime.date, datetime.date], ...]:

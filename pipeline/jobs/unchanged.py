@@ -4,7 +4,8 @@ Nothing is new if all of this holds, while no other process writes to the lake:
 
     seen                                            otherwise
     lake and inputs lie on local disks              unseen, so the run goes on
-    no change of the lake is unfinished             a run died
+    the lake's tables have logs, and no change      it is taken over, or a run died
+    of them is staged
     every journal file was read to its end          it is new, grew or was replaced
     the kept surveys are those of the last run      some came, went or changed
     the rules are those in force                    other topics may be unused
@@ -13,7 +14,7 @@ Nothing is new if all of this holds, while no other process writes to the lake:
     is of the future
 
 `stuck_now` changes with every moment. Where nothing is new, it is derived from `waiting_deletions`
-(`pipeline.jobs.renew_stuck`) and replaced by an atomic change, as a run with Spark replaces it.
+(`pipeline.jobs.renew_stuck`) and replaced as a run with Spark replaces it.
 
 What this cannot decide, the run with Spark decides.
 """
@@ -26,7 +27,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from glob import escape as glob_escape
 from glob import glob
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -48,7 +48,7 @@ from lethe.pipeline.io.lock import Locked, acquire_local
 from lethe.pipeline.io.staging import WORK
 from lethe.pipeline.jobs.ingest import counts_of_known_files, days_of
 from lethe.pipeline.jobs.ingest_surveys import counts_of_known_surveys
-from lethe.pipeline.jobs.refresh_audit import unaudited_days, with_next_days
+from lethe.pipeline.jobs.refresh_audit import with_next_days
 from lethe.pipeline.jobs.renew_stuck import renew_stuck_now
 from lethe.pipeline.jobs.report import DayRange, IngestCounts, RunReport
 from lethe.pipeline.jobs.rules import RuleChanges, are_applied, unchanged_rules
@@ -116,9 +116,9 @@ def _look(
     if len(found) < len(files) or bool(asked.surveys) > bool(has_surveys) or rules is None:
         unread = [path for path in files if path not in found]
         places = [] if has_surveys else [local_path(place) or "" for place in asked.surveys]
-        return Look(None, _text_bytes([*unread, *_files_below(*places)]) + _largest_day_bytes(root))
+        return Look(None, _text_bytes([*unread, *_files_below(*places)]) + _largest_day_bytes(lake))
     if not _is_current(lake, root, known, now):
-        return Look(None, _largest_day_bytes(root))
+        return Look(None, _largest_day_bytes(lake))
     counts: list[IngestCounts] = []
     days = set(days_of(found.values(), asked.days))
     if asked.journals:
@@ -133,7 +133,12 @@ def _look(
 
 def _is_current(lake: LakeState[LocalFiles], root: str, known: KnownInputs, now: datetime.datetime) -> bool:
     """Return whether no table waits for a change, and none but `stuck_now` would be another one now."""
-    if lake.files.list_directory(f"{lake.root}/{WORK}") or lake.pending_days() or unaudited_days(lake):
+    if (
+        not lake.has_logs
+        or lake.files.list_directory(f"{lake.root}/{WORK}")
+        or lake.pending_days()
+        or lake.unaudited_days()
+    ):
         return False
     if not (known.as_of and lake.has(WAITING_DELETIONS)):
         return False
@@ -207,11 +212,13 @@ def _files_below(*places: str) -> list[str]:
     ]
 
 
-def _largest_day_bytes(root: str) -> int:
+def _largest_day_bytes(lake: LakeState[LocalFiles]) -> int:
     """Return about how many bytes of text the lake has of its largest day. Which days the unread lines are about, and
     how many, is not known before they are read."""
-    days = glob(f"{glob_escape(root)}/{CONTROLLER_EVENTS.path}/*")
-    return max((_text_bytes(_files_below(glob_escape(day))) for day in days), default=0)
+    days: Counter[datetime.date | None] = Counter()
+    for file in lake.files_of(CONTROLLER_EVENTS):
+        days[file.day] += file.size_bytes
+    return max(days.values(), default=0) * _COMPRESSION[".parquet"]
 
 
 def _text_bytes(paths: Iterable[str]) -> int:

@@ -1,27 +1,23 @@
 """Reads the lake's tables with Arrow, batch by batch, into plain values.
 
-A lake is a local directory, or a URI that Arrow supports (`file://`, `hdfs://`, `s3://`, `gs://`). `hdfs://` requires
-Hadoop's native library (see Arrow's documentation). Without it, copy these tables first: gold, silver `deletion_spans`,
-`debts`, `trash`, `leftovers`, `quarantine`, and bronze `surveys`, `agent_inventory`, `znode_snapshot`.
+A lake is a local directory, or a URI that Arrow supports (`file://`, `hdfs://`, `s3://` or `s3a://`, `gs://`).
+`hdfs://` requires Hadoop's native library (see Arrow's documentation). Without it, copy these tables first: gold,
+silver `deletion_spans`, `debts`, `trash`, `leftovers`, `quarantine`, and bronze `surveys`, `agent_inventory`,
+`znode_snapshot`.
 
 Files are read by the table's schema (`pipeline.tables`): missing columns are null, further columns are ignored, and
 both of Spark's encodings of an instant are supported.
 
-While the pipeline replaces a table or a day's partition, its directory is missing for a moment, and for longer if the
-pipeline is killed then (`pipeline.io.staging`). Such a table is not empty. The reader therefore lists the lake's
-unfinished changes before and after it lists a table. If one of them concerns the table, or the table's directory
-changed in between, the reader lists the table again.
+A table's files are those of its log (`pipeline.io.table_log`): a table is never seen in the middle of a change. Where a
+table has no log, as an earlier version of Lethe left it, it is all files of its directory.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -31,44 +27,45 @@ import pyarrow.fs as pafs
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lethe.pipeline.io.staging import PLAN, WORK
+from lethe.pipeline.io import audit_notes
+from lethe.pipeline.io.audit_notes import AuditNotes
+from lethe.pipeline.io.files import FileSystemError
+from lethe.pipeline.io.table_log import DAMAGED, ENDING, LOG, TableFile, TableLog, day_of, place_problem
 from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.report.values import Rows
-from lethe.pipeline.tables import TABLES, Table
-from lethe.protocol.lake import IDENTITY, cluster_of
+from lethe.pipeline.tables import AUDITED, TABLES, Table
+from lethe.protocol.lake import IDENTITY, cluster_of, has_logs
 
 BATCH_ROWS: Final = 65_536
-CHANGE_TIMEOUT_S: Final = 5.0
-"""Seconds to wait for an unfinished change. A longer one was interrupted, or concerns a very large table."""
-UNFINISHED_CHANGE: Final = (
-    "a change is unfinished. If the pipeline is running, try again; if it was killed, finish the change: "
-    "lethe pipeline run"
-)
-_POLL_S: Final = 0.05
 
 
 class LakeUnreadable(ValueError):
     """The lake cannot be read; the message says what, where and what to do."""
 
 
-class LakeChanged(LakeUnreadable):
-    """The pipeline replaced files while they were read."""
-
-
 Row = TypeVar("Row")
-Result = TypeVar("Result")
 
 
 class LakeReader:
-    """Reads the tables of one lake; `file:/lake` is `/lake`. Raises LakeUnreadable if it is no lake, or one of another
-    version. Tables that were copied without `lake.json` can be read too."""
+    """Reads the tables of one lake, each as it was when it was first asked for; with `moment`, as it was then.
 
-    def __init__(self, root: str, *, timeout_s: float = CHANGE_TIMEOUT_S) -> None:
+    `file:/lake` is `/lake`. Raises LakeUnreadable if it is no lake, or one of another version. Tables that were copied
+    without `lake.json` can be read too.
+    """
+
+    def __init__(self, root: str, moment: datetime | None = None) -> None:
+        if problem := place_problem(root):
+            raise LakeUnreadable(f"--lake {problem}")
         self.root: Final = root
-        self._timeout_s: Final = timeout_s
+        self.label: Final = root if moment is None else f"{root}, as it was on {moment:%Y-%m-%d} at {moment:%H:%M} UTC"
+        self._moment: Final = moment
+        self._seen: Final[dict[str, Sequence[TableFile] | None]] = {}
+        self._has_logs = True
+        self._remedy = " meanwhile: try again" if moment is None else ": it keeps the last state of each of two days"
         try:
             if "://" in root:
-                self._files, self._path = pafs.FileSystem.from_uri(root)
+                # Hadoop's name for S3 is not Arrow's.
+                self._files, self._path = pafs.FileSystem.from_uri(re.sub("^s3a:", "s3:", root))
             else:
                 self._files, self._path = pafs.LocalFileSystem(), os.path.abspath(root.removeprefix("file:"))
             kind = self._files.get_file_info(self._path).type
@@ -77,16 +74,22 @@ class LakeReader:
         if kind != pafs.FileType.Directory:
             raise LakeUnreadable(f"--lake {root}: there is no such directory; lethe pipeline run makes a lake")
         identity = f"{self._path}/{IDENTITY}"
-        if self._files.get_file_info(identity).type == pafs.FileType.File:
+        is_lake = self._files.get_file_info(identity).type == pafs.FileType.File
+        if is_lake:
             self._check_version(identity)
-        elif not any(self.has(table) for table in TABLES.values()):
-            layers = ", ".join(sorted({table.layer.value for table in TABLES.values()}))
-            raise LakeUnreadable(f"--lake {root}: there are no tables in it ({layers}); lethe pipeline run makes them")
+        if (is_lake and moment is None) or any(self.has(table) for table in TABLES.values()):
+            return
+        if moment is not None:
+            raise LakeUnreadable(f"--lake {root}: its logs do not reach back to {moment:%Y-%m-%d %H:%M} UTC")
+        layers = ", ".join(sorted({table.layer.value for table in TABLES.values()}))
+        raise LakeUnreadable(f"--lake {root}: there are no tables in it ({layers}); lethe pipeline run makes them")
 
     def _check_version(self, identity: str) -> None:
         try:
             with self._files.open_input_stream(identity) as file:
-                cluster_of(file.read().decode())
+                text = file.read().decode()
+            cluster_of(text)
+            self._has_logs = has_logs(text)
         except FileNotFoundError:
             return  # It is being replaced by a pipeline of this version.
         except (OSError, ValueError) as error:
@@ -94,30 +97,43 @@ class LakeReader:
 
     def has(self, table: Table) -> bool:
         """Return True if the table was ever written."""
-        return self._read_stable(table, lambda: self._is_there(table))
+        return self._files_of(table) is not None
 
-    def last_written_ms(self, table: Table) -> dict[date, int]:
-        """Return the last file change by day, in milliseconds; 0 in an object store, which has no such time. A
-        partition may be empty."""
-        place = pafs.FileSelector(f"{self._path}/{table.path}", allow_not_found=True)
-        found = self._read_stable(table, lambda: self._files.get_file_info(place))
-        return {
-            date.fromisoformat(one.base_name.removeprefix("day=")): (one.mtime_ns or 0) // 1_000_000
-            for one in sorted(found, key=lambda one: str(one.base_name))
-            if one.type == pafs.FileType.Directory and one.base_name.startswith("day=")
-        }
+    def days(self, table: Table) -> set[date]:
+        """Return the days that have rows."""
+        return {file.day for file in self._files_of(table) or () if file.day is not None}
+
+    def unaudited_days(self) -> set[date]:
+        """Return the days that were never audited, or have changed since."""
+        return audit_notes.unaudited(self.audited(), {table.name: self._files_of(table) or () for table in AUDITED})
+
+    def audited(self) -> AuditNotes:
+        """Return what of each day was audited."""
+        place = f"{self._path}/{audit_notes.PLACE}"
+        until_ms = None if self._moment is None else int(self._moment.timestamp() * 1000)
+        try:
+            found = self._files.get_file_info(pafs.FileSelector(place, allow_not_found=True))
+            name = audit_notes.newest_notes((one.base_name for one in found), until_ms)
+            if name is None:
+                return {}
+            with self._files.open_input_stream(f"{place}/{name}") as file:
+                return audit_notes.decode_notes(file.read().decode())
+        except (OSError, ValueError) as error:
+            raise LakeUnreadable(f"{self.root}/{audit_notes.PLACE} cannot be read: {error}") from error
 
     def batches(self, table: Table, columns: Sequence[str], where: Any = None) -> Iterator[pa.Table]:
         """Yield these columns of all rows that pass the filter, up to BATCH_ROWS at a time."""
         try:
-            dataset = self._read_stable(table, lambda: self._dataset(table) if self._is_there(table) else None)
-            if dataset is None:
+            files = self._files_of(table)
+            if not files:
                 return
-            for batch in dataset.to_batches(columns=list(columns), filter=where, batch_size=BATCH_ROWS):
+            for batch in self._dataset(table, files).to_batches(
+                columns=list(columns), filter=where, batch_size=BATCH_ROWS
+            ):
                 if batch.num_rows:
                     yield pa.Table.from_batches([batch])
         except FileNotFoundError as error:
-            raise LakeChanged(f"{self.root}/{table.path} is being replaced: try again later") from error
+            raise LakeUnreadable(f"{self.root}/{table.path}: files of it were removed{self._remedy}") from error
         except (OSError, pa.ArrowException) as error:
             raise LakeUnreadable(f"{self.root}/{table.path} cannot be read: {error}") from error
 
@@ -126,49 +142,44 @@ class LakeReader:
         schema = arrow_schema(table.schema)
         return pa.concat_tables([schema.empty_table(), *self.batches(table, schema.names)])
 
-    def _is_there(self, table: Table) -> bool:
-        return bool(self._files.get_file_info(f"{self._path}/{table.path}").type == pafs.FileType.Directory)
+    def _files_of(self, table: Table) -> Sequence[TableFile] | None:
+        """Return the files as this reader has first seen them, so that all that it reads of a table is of one time."""
+        if table.name not in self._seen:
+            self._seen[table.name] = self._look_at(table)
+        return self._seen[table.name]
 
-    def _dataset(self, table: Table) -> Any:
+    def _look_at(self, table: Table) -> Sequence[TableFile] | None:
+        try:
+            log = TableLog(self.root, table)
+            found: Sequence[TableFile] | None = log.files()
+            if found is None:
+                found = self._files_without_log(table)
+                return found if self._moment is None else None
+            return found if self._moment is None else log.files_at(self._moment)
+        except FileSystemError as error:
+            raise LakeUnreadable(str(error)) from error
+
+    def _files_without_log(self, table: Table) -> Sequence[TableFile] | None:
+        place = f"{self._path}/{table.path}"
+        if self._files.get_file_info(place).type != pafs.FileType.Directory:
+            return None
+        found = self._files.get_file_info(pafs.FileSelector(place, recursive=True))
+        paths = {one.path.removeprefix(f"{place}/"): one.size for one in found if one.path.endswith(ENDING)}
+        if paths and self._has_logs:
+            raise LakeUnreadable(f"the table has files and no log ({LOG}): {self.root}/{table.path}: {DAMAGED}")
+        return sorted(TableFile(path, day_of(path), size) for path, size in paths.items())
+
+    def _dataset(self, table: Table, files: Sequence[TableFile]) -> Any:
+        place = f"{self._path}/{table.path}"
         partition = pa.schema([("day", pa.date32())]) if table.is_partitioned else None
         return ds.dataset(
-            f"{self._path}/{table.path}",
+            [f"{place}/{file.path}" for file in files],
             schema=arrow_schema(table.schema),
             filesystem=self._files,
             format=ds.ParquetFileFormat(coerce_int96_timestamp_unit="us"),
             partitioning=None if partition is None else ds.partitioning(partition, flavor="hive"),
+            partition_base_dir=place,
         )
-
-    def _read_stable(self, table: Table, look: Callable[[], Result]) -> Result:
-        """Return the result of `look` from a moment without a change of the table."""
-        give_up_at = time.monotonic() + self._timeout_s
-        while True:
-            before = self._changed_ns(table)
-            if not self._is_changing(table):
-                with contextlib.suppress(FileNotFoundError):
-                    seen = look()
-                    if not self._is_changing(table) and self._changed_ns(table) == before:
-                        return seen
-            if time.monotonic() > give_up_at:
-                raise LakeUnreadable(f"{self.root}/{table.path}: {UNFINISHED_CHANGE}")
-            time.sleep(_POLL_S)
-
-    def _changed_ns(self, table: Table) -> int | None:
-        found: int | None = self._files.get_file_info(f"{self._path}/{table.path}").mtime_ns
-        return found
-
-    def _is_changing(self, table: Table) -> bool:
-        """Return True if an unfinished change concerns the table; its plan is removed when the change is done."""
-        place = pafs.FileSelector(f"{self._path}/{WORK}", allow_not_found=True)
-        return any(self._is_about(f"{each.path}/{PLAN}", table) for each in self._files.get_file_info(place))
-
-    def _is_about(self, plan: str, table: Table) -> bool:
-        try:
-            with self._files.open_input_stream(plan) as file:
-                targets = [target for _, target in json.loads(file.read())]
-        except FileNotFoundError:
-            return False
-        return any(target == table.path or target.startswith(f"{table.path}/") for target in targets)
 
     def rows(
         self,

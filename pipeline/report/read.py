@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
 from lethe.pipeline.jobs.report import DayRange
-from lethe.pipeline.report.lake_reader import LakeChanged, LakeReader, and_filters, of_days
+from lethe.pipeline.report.lake_reader import LakeReader, and_filters, of_days
 from lethe.pipeline.report.read_disks import disk_coverage, read_log_dirs
 from lethe.pipeline.report.read_earlier import read_earlier
 from lethe.pipeline.report.read_owed import read_promises
@@ -40,26 +40,17 @@ from lethe.protocol.findings import Standing
 ROWS: Final = 200
 """Maximum rows of a list."""
 BAD_LINES: Final = 25
-TRIES: Final = 3
 MAX_COUNTS: Final = 100_000
 """Maximum rows of a gold table that are summed: days times brokers, surveys times reasons."""
 
 
-def read_report(root: str, title: str = "", days: DayRange | None = None) -> Report:
-    """Return the values of the page about that lake and those days.
+def read_report(root: str, title: str = "", days: DayRange | None = None, moment: datetime | None = None) -> Report:
+    """Return the values of the page about that lake and those days; with `moment`, about the lake as it was then.
 
     Rows without a day (stuck deletions, leftovers, candidates, quarantine) do not depend on `days`. Raises
     LakeUnreadable.
     """
-    lake = LakeReader(root)
-    for _ in range(TRIES - 1):
-        # Files that were listed are gone where the pipeline has replaced a partition since: the page is read anew, so
-        # that all of it is of one time.
-        try:
-            return _read(lake, title, days or DayRange())
-        except LakeChanged:
-            continue
-    return _read(lake, title, days or DayRange())
+    return _read(LakeReader(root, moment), title, days or DayRange())
 
 
 def _read(lake: LakeReader, title: str, days: DayRange) -> Report:
@@ -72,7 +63,7 @@ def _read(lake: LakeReader, title: str, days: DayRange) -> Report:
     recorded_days, audited_days = _audited(lake, days)
     report = Report(
         title=title,
-        lake=lake.root,
+        lake=lake.label,
         first_day=days.first,
         last_day=days.last,
         deletions=read_deletions(lake, where),
@@ -199,13 +190,9 @@ def _violations(lake: LakeReader, where: Any) -> tuple[Rows[Violation], dict[tup
 
 def _audited(lake: LakeReader, days: DayRange) -> tuple[int, int]:
     """Return the number of days that can be audited, and of those that were audited since they were last written."""
-    audited = lake.last_written_ms(tables.VIOLATIONS)
-    newest: dict[date, int] = {}
-    for table in tables.AUDITED:
-        for day, written_ms in lake.last_written_ms(table).items():
-            newest[day] = max(written_ms, newest.get(day, 0))
-    recorded = [day for day in sorted({*audited, *newest}) if day in days]
-    return len(recorded), sum(day in audited and newest.get(day, 0) <= audited[day] for day in recorded)
+    recorded = {*lake.audited(), *(day for table in tables.AUDITED for day in lake.days(table))}
+    of_range = {day for day in recorded if day in days}
+    return len(of_range), len(of_range - lake.unaudited_days())
 
 
 def _quarantine(lake: LakeReader) -> tuple[Rows[BadLine], dict[str, int]]:

@@ -95,8 +95,8 @@ def read_trends(lake: LakeReader, days: DayRange) -> Trends:
 def _days(lake: LakeReader, days: DayRange) -> tuple[set[date], set[date]]:
     """Return the days with lines of a journal, and all days of tables that are made of them. A lake that was copied
     without bronze has no lines; there the latter count."""
-    made = {day for table in _FROM_JOURNALS for day in lake.last_written_ms(table) if day in days}
-    lines = {day for day in lake.last_written_ms(tables.CONTROLLER_EVENTS) if day in days}
+    made = {day for table in _FROM_JOURNALS for day in lake.days(table) if day in days}
+    lines = {day for day in lake.days(tables.CONTROLLER_EVENTS) if day in days}
     return (lines if lake.has(tables.CONTROLLER_EVENTS) else made), made | lines
 
 

@@ -16,15 +16,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lethe.pipeline import session
 from lethe.pipeline.io.files import FileSystem
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.jobs.stream import BatchProgress, Stream, StreamOptions
+from lethe.pipeline.report.lake_reader import LakeReader
 from lethe.pipeline.tables import CONTROLLER_EVENTS
 from lethe.protocol.journal import EventRecord, EventRecordType, JournalEntry, JsonValue, decode, encode, time_from_text
+from lethe.protocol.lake import IDENTITY
 from tests.pipeline.conftest import SETTINGS
 
 NOW: Final = datetime.datetime(2026, 1, 9, tzinfo=datetime.UTC)
@@ -105,8 +106,8 @@ class Growing:
 
     def rotate(self, lake: Path) -> list[str]:
         """The names of the files that were removed."""
-        bronze = lake / CONTROLLER_EVENTS.path
-        taken = set(pq.read_table(bronze, columns=["id"])["id"].to_pylist()) if bronze.exists() else set()
+        batches = LakeReader(str(lake)).batches(CONTROLLER_EVENTS, ["id"]) if (lake / IDENTITY).exists() else ()
+        taken = {name for batch in batches for name in batch["id"].to_pylist()}
         removed = []
         for path in sorted(self.journal.iterdir()):
             entries = [decode(line) for line in path.read_bytes().splitlines()]

@@ -158,7 +158,9 @@ _COLUMNS: Final = {
 def _make_older(table: Path) -> None:
     """The rows as an earlier release wrote them."""
     for file in table.rglob("*.parquet"):
-        pq.write_table(pq.read_table(file).drop_columns(["owed_by", "owed_replicas", "settled_at"]), file)
+        rows = pq.read_table(file)
+        later = {"owed_by", "owed_replicas", "settled_at"}.intersection(rows.column_names)
+        pq.write_table(rows.drop_columns(list(later)), file)
         (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
 
 

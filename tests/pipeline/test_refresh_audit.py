@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lethe.pipeline import tables
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.lake import Lake
-from lethe.pipeline.jobs.refresh_audit import audit_changes, dependent_days, refresh_audit, unaudited_days
+from lethe.pipeline.jobs.refresh_audit import audit_changes, dependent_days, refresh_audit
 from lethe.pipeline.jobs.refresh_lasting import refresh_lasting
 from lethe.pipeline.report.lake_reader import LakeReader
 from lethe.pipeline.tables import Table
@@ -114,9 +114,9 @@ def subjects(rows: list[dict[str, Any]], rule: str) -> set[str]:
 def test_auditing_days_again_changes_nothing(spark: SparkSession, tmp_path: Path, seed: int | None) -> None:
     lake = lake_of(spark, tmp_path, over_days())
     days = lake.days(tables.CONTROLLER_EVENTS)
-    assert unaudited_days(lake) == {*days, *lake.days(tables.DELETION_SPANS), *lake.days(tables.AGENT_INVENTORY)}
-    audit(lake, *unaudited_days(lake))
-    assert unaudited_days(lake) == set()
+    assert lake.unaudited_days() == {*days, *lake.days(tables.DELETION_SPANS), *lake.days(tables.AGENT_INVENTORY)}
+    audit(lake, *lake.unaudited_days())
+    assert lake.unaudited_days() == set()
     found = violations(tmp_path)
     assert len({row["day"] for row in found}) >= 4
     assert len({row["rule"] for row in found}) >= 12
@@ -139,7 +139,7 @@ def test_auditing_days_again_changes_nothing(spark: SparkSession, tmp_path: Path
 @pytest.mark.long
 def test_new_surveys_are_audited_by_the_rules_on_surveys(spark: SparkSession, tmp_path: Path) -> None:
     whole = lake_of(spark, tmp_path / "whole", over_days())
-    days = unaudited_days(whole)
+    days = whole.unaudited_days()
     audit(whole, *days)
     plants = over_days()
     inventory, znodes = plants.inventory[:], plants.znodes[:]
@@ -152,14 +152,12 @@ def test_new_surveys_are_audited_by_the_rules_on_surveys(spark: SparkSession, tm
     with lake.writer("surveys"):
         found = lake.read(tables.VIOLATIONS)
         mark = F.when(F.col("rule") == "fenced-writes", "as it was").otherwise(F.col("detail"))
-        lake.replace_partitions(
-            tables.VIOLATIONS, found.withColumn("detail", mark), lake.days(tables.VIOLATIONS), keep_empty=True
-        )
+        lake.replace_partitions(tables.VIOLATIONS, found.withColumn("detail", mark), lake.days(tables.VIOLATIONS))
         lake.append(tables.AGENT_INVENTORY, frame(spark, tables.AGENT_INVENTORY, inventory, "taken_at"))
         lake.append(tables.ZNODE_SNAPSHOT, frame(spark, tables.ZNODE_SNAPSHOT, znodes, "taken_at"))
         audit_changes(lake, [], [], stages.append)
     assert stages == ["auditing"]
-    assert unaudited_days(lake) == set()
+    assert lake.unaudited_days() == set()
     others = [
         {**row, "detail": "as it was"} if row["rule"] == "fenced-writes" else row
         for row in violations(tmp_path / "whole")
@@ -173,14 +171,13 @@ def test_a_day_that_was_written_to_is_owed_an_audit(spark: SparkSession, tmp_pat
         plants.agent(21).obeyed(number * DAY, 1, NONE=1)
     lake = lake_of(spark, tmp_path, plants)
     with lake.writer("audit of nothing"):
-        for one in lake.days(tables.CONTROLLER_EVENTS):
-            lake.replace_partitions(tables.VIOLATIONS, lake.read(tables.VIOLATIONS), [one], keep_empty=True)
-    assert unaudited_days(lake) == set()
+        lake.note_audited(lake.days(tables.CONTROLLER_EVENTS))
+    assert lake.unaudited_days() == set()
     late = Plants()
     late.agent(22).obeyed(DAY, 1, NONE=1)
     with lake.writer("stream"):
         lake.append(tables.CONTROLLER_EVENTS, bronze(spark, late.lines))
-    assert unaudited_days(lake) == {day(3)}
+    assert lake.unaudited_days() == {day(3)}
 
 
 def test_what_was_found_of_later_days_is_looked_at_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from lethe.pipeline import tables
@@ -45,7 +46,9 @@ def test_the_table_is_that_of_a_run_with_spark(spark: SparkSession, tmp_path: Pa
     for table in (tables.WAITING_DELETIONS, tables.STUCK_NOW):
         found, wanted = (LakeReader(str(lake)).table(table) for lake in (without, with_spark))
         assert found.sort_by("topic").equals(wanted.sort_by("topic"))
-    found, wanted = (spark.read.parquet(f"{lake}/{tables.STUCK_NOW.path}") for lake in (without, with_spark))
+    found, wanted = (
+        spark.read.parquet(*DeltaTable(lake / tables.STUCK_NOW.path).file_uris()) for lake in (without, with_spark)
+    )
     assert found.schema.jsonValue() == wanted.schema.jsonValue()
     assert found.collect() == wanted.collect() == Lake(spark, str(without)).read(tables.STUCK_NOW).collect()
     assert read_known(Lake(spark, str(without))) == read_known(Lake(spark, str(with_spark)))

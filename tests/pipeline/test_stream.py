@@ -14,9 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lethe.pipeline import tables
+from lethe.pipeline.io import journal_source
+from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.lake import Lake, LakeUnusable
 from lethe.pipeline.io.stream_commits import STREAMS
+from lethe.pipeline.io.table_log import Batch
 from lethe.pipeline.jobs import batch
+from lethe.pipeline.jobs.micro_batch import MicroBatchRunner
 from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.transforms.bronze_events import LATE, LOST
 from lethe.protocol.journal import EventRecordType
@@ -131,6 +135,23 @@ def test_lines_later_than_the_watermark_are_taken_in_by_the_next_run(spark: Spar
 
 @pytest.mark.slow
 @pytest.mark.long
+def test_a_repeated_batch_tells_of_what_was_lost_since(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path / "lake"))
+    this = Batch("12345678-stream", 0)
+    seen = ("file:/a", "hash", "no line", "malformed", "", 1)
+    with lake.writer("killed"):
+        lake.replace_table(tables.QUARANTINE, frame_of(spark, tables.QUARANTINE.schema, [seen]), this)
+    lines = spark.createDataFrame([(None, "file:/a", 7, 5)], journal_source.SCHEMA)
+    runner = MicroBatchRunner(spark, lake, this.stream_id, [], datetime.timedelta(days=7), lambda: NOW)
+    for _ in range(2):
+        runner.run(lines, this.number)
+        found = {row["reason"]: row["copies"] for row in lake.read(tables.QUARANTINE).collect()}
+        assert found == {"malformed": 1, LOST: 1}
+    (tmp_path / "lake" / STREAMS / this.stream_id / "000000001.taken").touch()
+    assert runner.run(lines, 1).counts.lost == 0, "an earlier version of Lethe has made this batch"
+    assert runner.run(lines, 2).counts.lost == 1
+
+
 def test_a_pause_is_told_though_nobody_was_elected(spark: SparkSession, tmp_path: Path) -> None:
     lake, journal = tmp_path / "lake", tmp_path / "journal"
     journal.mkdir()

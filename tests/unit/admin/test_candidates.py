@@ -14,6 +14,8 @@ import pyarrow.parquet
 import pytest
 
 from lethe.admin.candidates import TABLE, Candidate, read_candidates, read_cluster_id
+from lethe.pipeline.io.table_log import TableFile, TableLog
+from lethe.pipeline.tables import STALE_TOPIC_CANDIDATES
 from lethe.protocol.lake import IDENTITY, encode_identity
 from lethe.protocol.vocabulary import TopicId, topic_id_to_text
 
@@ -71,6 +73,47 @@ def test_the_table_and_the_lake_that_it_is_in(tmp_path: Path) -> None:
     assert read_candidates(table)[0] == WANTED
     assert [each.topic for each in read_candidates(tmp_path / "lake")] == ["orders", "z"]
     assert len(read_candidates(table / "part-0.zstd.parquet")) == 2
+
+
+def test_files_of_earlier_states_are_passed_over(tmp_path: Path) -> None:
+    table = write_parquet(tmp_path / TABLE, row(topic="used-again"), row())
+    (table / "part-0.zstd.parquet").rename(table / "part-1.zstd.parquet")
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row()]), table / "part-2.zstd.parquet")
+    log = TableLog(str(tmp_path), STALE_TOPIC_CANDIDATES)
+    first, second = (TableFile(f"part-{number}.zstd.parquet", None, 1) for number in (1, 2))
+    log.create([first])
+    assert len(read_candidates(tmp_path)) == 2
+    log.change([second], [first])
+    assert read_candidates(table) == (WANTED,)
+    assert read_candidates(table / second.path) == (WANTED,)
+    with pytest.raises(ValueError, match="is not of the table any more: name the table"):
+        read_candidates(table / first.path)
+    log.change([], [second])
+    assert read_candidates(tmp_path) == ()
+    (table / "_delta_log" / f"{2:020}.json").write_text("damaged")
+    with pytest.raises(ValueError, match="the log of .* cannot be read"):
+        read_candidates(tmp_path)
+
+
+def test_a_table_that_lost_its_log_is_not_all_files(tmp_path: Path) -> None:
+    table = write_parquet(tmp_path / TABLE, row())
+    (tmp_path / IDENTITY).write_text('{"version": 1, "cluster_id": null}')
+    for path in (tmp_path, table, table / "part-0.zstd.parquet"):
+        assert read_candidates(path) == (WANTED,)
+    (tmp_path / IDENTITY).write_text(encode_identity(None))
+    for path in (tmp_path, table, table / "part-0.zstd.parquet"):
+        with pytest.raises(ValueError, match=r"stale_topic_candidates has no log \(_delta_log\): put a copy"):
+            read_candidates(path)
+
+
+def test_a_table_from_which_another_program_deleted_rows_is_refused(tmp_path: Path) -> None:
+    table = write_parquet(tmp_path / TABLE, row(), row(topic="kept"))
+    TableLog(str(tmp_path), STALE_TOPIC_CANDIDATES).create([TableFile("part-0.zstd.parquet", None, 1)])
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
+    (table / "_delta_log" / f"{1:020}.json").write_bytes(orjson.dumps(protocol))
+    with pytest.raises(ValueError, match="another program has changed .*stale_topic_candidates"):
+        read_candidates(tmp_path)
 
 
 def test_exports(tmp_path: Path) -> None:
@@ -187,7 +230,7 @@ def test_the_cluster_of_the_lake_that_a_table_lies_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text,words",
     [
-        ('{"version": 9, "cluster_id": "c1"}', "a lake of version 9, and this program supports 1"),
+        ('{"version": 9, "cluster_id": "c1"}', "a lake of version 9, and this program supports 2"),
         ('{"version": 1, "cluster_id": 7}', "its cluster_id is no text"),
         ("garbage", "says of no lake what it is"),
         ('{"cluster_id": "c1"}', "says of no lake what it is"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import pytest
 
 from lethe.admin.refusal import Exit, Refusal
-from lethe.cli.lake_options import need_java, spark_master
+from lethe.cli.lake_options import end_of, need_java, spark_master
 from lethe.cli.spark_log import spark_log
 from lethe.pipeline.jobs.executors import NoExecutors
 
@@ -52,3 +53,16 @@ def test_a_cluster_without_executors_has_the_code_of_time_that_is_over() -> None
     with pytest.raises(Refusal, match="no executor for 3 s") as raised, spark_log():
         raise NoExecutors("no executor for 3 s")
     assert raised.value.exit is Exit.TIMED_OUT
+
+
+def test_a_state_is_that_of_a_day_that_is_over() -> None:
+    today = datetime.datetime.now(datetime.UTC).date()
+    yesterday = today - datetime.timedelta(days=1)
+    end = end_of(str(yesterday))
+    assert end is not None
+    assert (end.date(), end.hour, end_of(None)) == (yesterday, 23, None)
+    for day in (today, datetime.date.max):
+        with pytest.raises(ValueError, match=f"--state-of {day}: this day is not over"):
+            end_of(str(day))
+    with pytest.raises(ValueError, match="--state-of 'yesterday' is not a day"):
+        end_of("yesterday")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 ROOMS = tuple(link for link in (ROOT / "lethe").iterdir() if link.is_symlink())
-OF_EXTRAS = {"pyspark", "pyarrow", "py4j"}
+OF_EXTRAS = {"pyspark", "deltalake", "pyarrow", "py4j"}
 """What `lethe zookeeper` and the pipeline need; commands say so where they are missing."""
 
 

@@ -20,8 +20,8 @@ def test_what_was_written_is_read(cluster_id: str | None) -> None:
         ("{}", "it names no version"),
         ('{"version": true}', "it names no version"),
         ('{"version": 1, "cluster_id": 7}', "its cluster_id is no text"),
-        ('{"version": 9, "cluster_id": "c1"}', "version 9, and this program supports 1: use a newer one"),
-        ('{"version": 0, "cluster_id": "c1"}', "version 0, and this program supports 1: make a new lake"),
+        ('{"version": 9, "cluster_id": "c1"}', "version 9, and this program supports 2: use a newer one"),
+        ('{"version": 0, "cluster_id": "c1"}', "there is no version 0"),
     ],
 )
 def test_any_other_text_is_refused_with_what_to_do(text: str, words: str) -> None:

@@ -25,6 +25,7 @@ from lethe.pipeline.io.lake_state import LakeState
 from lethe.pipeline.io.local_files import LocalFiles, file_identity
 from lethe.pipeline.io.lock import acquire_local
 from lethe.pipeline.io.staging import WORK
+from lethe.pipeline.io.table_log import TableFile, TableLog
 from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.jobs.rules import RuleChanges
 from lethe.pipeline.jobs.unchanged import Look, RunInputs, look
@@ -32,6 +33,7 @@ from lethe.pipeline.report.lake_reader import LakeReader
 from lethe.pipeline.tables import (
     CONTROLLER_EVENTS,
     DELETION_SPANS,
+    QUARANTINE,
     STUCK_NOW,
     SURVEYS,
     VIOLATIONS,
@@ -39,7 +41,7 @@ from lethe.pipeline.tables import (
 )
 from lethe.protocol.lake import IDENTITY, encode_identity
 from lethe.protocol.lake_rules import PLACE, LakeRules, encode_rules, file_of
-from tests.fakes.lakes import write
+from tests.fakes.lakes import note_audited, write
 from tests.fakes.rights import open_directory, unprivileged
 
 DAY: Final = datetime.date(2026, 1, 5)
@@ -63,25 +65,18 @@ class World:
         (self.lake / IDENTITY).write_text(encode_identity(None))
         (self.lake / PLACE / file_of(1)).write_text(encode_rules(LakeRules(30.0, (), False, 300_000)))
         for table in (CONTROLLER_EVENTS, DELETION_SPANS):
-            (self.lake / table.path / f"day={DAY}").mkdir(parents=True)
+            write(self.lake, table, [{"day": DAY}])
         write(self.lake, SURVEYS, [{"survey_id": "s1", "taken_at": NOW - 24 * HOUR, "day": DAY}])
         found = (("warning", DAY), ("error", NEXT))
         write(self.lake, VIOLATIONS, [{"rule": "no-gap", "severity": name, "day": day} for name, day in found])
-        for table in (WAITING_DELETIONS, STUCK_NOW):
+        for table in (WAITING_DELETIONS, STUCK_NOW, QUARANTINE):
             write(self.lake, table, [])
-        self.write_later(VIOLATIONS.path, 10)
+        note_audited(self.lake)
         self.note()
-
-    def write_later(self, table: str, seconds: int) -> None:
-        """As if the table's days were written so much later."""
-        for day in (self.lake / table).glob("day=*"):
-            at = day.stat().st_mtime + seconds
-            os.utime(day, (at, at))
 
     def note(self, *, as_of: datetime.datetime = NOW) -> None:
         journals = [path for path in self.journal.iterdir() if path.name != "notes.txt"]
         files = {f"file:{path}": KnownFile(file_identity(str(path)) or "", {str(DAY): 3}, 1) for path in journals}
-        (self.lake / "silver" / "quarantine").mkdir(exist_ok=True)
         places = [str(self.surveys)]
         surveys = {survey_key(places): KnownSurveys(surveys_identity(places) or "", 1, 1, (str(DAY),))}
         write_known(LocalFiles(str(self.lake)), KnownInputs(files, surveys, as_of.isoformat()))
@@ -96,7 +91,7 @@ class World:
         return {row["topic"]: row["waiting_ms"] for row in rows}
 
     def stuck_files(self) -> list[str]:
-        return sorted(file.name for file in (self.lake / STUCK_NOW.path).iterdir())
+        return [file.path for file in LakeState(LocalFiles(str(self.lake))).files_of(STUCK_NOW)]
 
     def as_of(self) -> str:
         known = read_known(LakeState(LocalFiles(str(self.lake))))
@@ -190,11 +185,11 @@ def add_hidden_from_spark(world: World) -> None:
 
 
 def drop_a_day_of_bronze(world: World) -> None:
-    (world.lake / CONTROLLER_EVENTS.path / f"day={DAY}").rmdir()
+    shutil.rmtree(world.lake / CONTROLLER_EVENTS.path)
 
 
 def drop_the_quarantine(world: World) -> None:
-    (world.lake / "silver" / "quarantine").rmdir()
+    shutil.rmtree(world.lake / QUARANTINE.path)
 
 
 def change_the_survey(world: World) -> None:
@@ -215,7 +210,7 @@ def leave_a_day_pending(world: World) -> None:
 
 
 def write_as_a_stream_does(world: World) -> None:
-    world.write_later(DELETION_SPANS.path, 20)
+    write(world.lake, DELETION_SPANS, [{"day": DAY}])
 
 
 def damage_the_note(world: World) -> None:
@@ -316,13 +311,10 @@ def test_while_another_process_writes_nothing_is_known(world: World) -> None:
 
 def test_how_much_is_to_be_read_is_known_before_spark_starts(world: World, tmp_path: Path) -> None:
     grow(world)
-    size = world.look().unread_bytes
-    assert size == (world.journal / "one.jsonl").stat().st_size
-    for day, count in ((DAY, 1_000), (NEXT, 10_000)):
-        directory = world.lake / CONTROLLER_EVENTS.path / f"day={day}"
-        directory.mkdir(exist_ok=True)
-        (directory / "rows.parquet").write_bytes(b"x" * count)
-    assert world.look().unread_bytes == size + 200_000, "with the largest day, which may be read again"
+    size = (world.journal / "one.jsonl").stat().st_size
+    for day, count in ((DAY, 1_000), (NEXT, 20_000)):
+        TableLog(str(world.lake), CONTROLLER_EVENTS).change([TableFile(f"day={day}/rows.parquet", day, count)])
+    assert world.look().unread_bytes == size + 20 * 20_000, "with the largest day, which may be read again"
     (world.journal / "three.jsonl").write_bytes(b"x" * 2_000_000)
     assert (world.look().unread_bytes or 0) > 2_000_000
     shutil.rmtree(world.lake)

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import datetime
-import json
-import os
 import shutil
 import statistics
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from lethe.pipeline import tables
+from lethe.pipeline.io.table_log import LOG, TableFile, TableLog
 from lethe.pipeline.jobs.report import DayRange
-from lethe.pipeline.report.lake_reader import UNFINISHED_CHANGE, LakeChanged, LakeReader, LakeUnreadable
+from lethe.pipeline.report.lake_reader import LakeReader, LakeUnreadable
 from lethe.pipeline.report.page import page
 from lethe.pipeline.report.read import read_report
 from lethe.pipeline.report.read_spans import read_deletions, step_width
 from lethe.pipeline.report.summary import summarize
 from lethe.pipeline.report.values import Promises
-from lethe.pipeline.tables import Table
-from lethe.protocol.lake import encode_identity
-from tests.fakes.lakes import at, day_of, write
+from lethe.protocol.lake import IDENTITY, encode_identity
+from tests.fakes.lakes import at, day_of, note_audited, write
 from tests.fakes.report_lake import BEGAN_MS, MS_PER_DAY, span, write_lake
 
 
@@ -110,7 +106,7 @@ def test_of_many_the_open_the_slowest_and_the_newest_are_shown(tmp_path: Path) -
     slow = [{**span(2_000 + n, BEGAN_MS), "reclaimed_ms": 9_000_000 + n} for n in range(5)]
     still = [{**span(3_000 + n, BEGAN_MS), "outcome": "open", "reclaimed_ms": None} for n in range(120)]
     write(tmp_path, tables.DELETION_SPANS, [*many, *slow])
-    write(tmp_path, tables.DELETION_SPANS, still, part=1)
+    write(tmp_path, tables.DELETION_SPANS, still, more=True)
     shown = [row.topic for row in read_deletions(LakeReader(str(tmp_path)), None, 200).shown]
     assert len(shown) == len(set(shown)) == 200
     assert sum(topic >= "demo-3000" for topic in shown) == 80
@@ -179,7 +175,8 @@ def test_a_lake_of_another_version_is_not_read(tmp_path: Path, text: str, words:
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     write_lake(tmp_path)
-    (tmp_path / "gold/stuck_now/part-9.parquet").write_bytes(b"not parquet")
+    (file,) = (tmp_path / "gold/stuck_now").glob("*.parquet")
+    file.write_bytes(b"not parquet")
     with pytest.raises(LakeUnreadable, match="gold/stuck_now cannot be read"):
         read_report(str(tmp_path))
 
@@ -193,6 +190,8 @@ def test_columns_that_a_file_does_not_have_are_null(tmp_path: Path) -> None:
     pq.write_table(
         pa.table({"topic": ["orders"], "marked_at": [at(BEGAN_MS)], "of_later": [1]}), directory / "a.parquet"
     )
+    of_day = TableFile("day=2026-11-21/a.parquet", datetime.date(2026, 11, 21), 1)
+    TableLog(str(tmp_path), tables.DELETION_SPANS).create([of_day])
     (row,) = read_report(str(tmp_path)).deletions.shown
     assert (row.topic, row.marked_at, row.replicas, row.held) == ("orders", BEGAN_MS, None, ())
 
@@ -203,72 +202,42 @@ def test_steps_are_few_enough_to_be_drawn(extent_ms: int) -> None:
     assert extent_ms / step <= 160
 
 
-@pytest.mark.parametrize("table", [tables.STUCK_NOW, tables.DELETION_SPANS])
-def test_a_table_whose_change_was_cut_off_is_not_taken_for_an_empty_one(tmp_path: Path, table: Table) -> None:
+def test_files_that_no_change_has_added_are_not_read(tmp_path: Path) -> None:
     whole = read_report(str(write_lake(tmp_path)))
-    target = table.path if not table.is_partitioned else f"{table.path}/day={day_of(BEGAN_MS)}"
-    work = tmp_path / "_work" / "run-000001"
-    work.mkdir(parents=True)
-    # Between the two renames of a change: what was there is put aside, what is to come is not there yet.
-    (tmp_path / target).rename(work / "old-0")
-    (work / "plan.json").write_text(json.dumps([[table.name, target]]))
-    reader = LakeReader(str(tmp_path), timeout_s=0)
-    looks: list[Callable[[], object]] = [
-        *(
-            lambda: list(reader.batches(table, ["topic"])),
-            lambda: reader.has(table),
-            lambda: reader.last_written_ms(table),
-        )
-    ]
-    for look in looks:
-        with pytest.raises(LakeUnreadable, match=UNFINISHED_CHANGE):
-            look()
-    assert reader.has(tables.SURVEYS), "nobody changes it"
-    (work / "old-0").rename(tmp_path / target)
-    (work / "plan.json").unlink()
+    write(tmp_path, tables.DELETION_SPANS, [span(7, BEGAN_MS)], with_log=False)
+    write(tmp_path, tables.DEBTS, [{"day": day_of(BEGAN_MS)}], with_log=False)
     assert read_report(str(tmp_path)) == whole
 
 
-def test_a_table_is_looked_at_anew_where_it_was_replaced_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stuck = write_lake(tmp_path) / tables.STUCK_NOW.path
+def test_a_table_without_a_log_is_the_files_of_its_directory(tmp_path: Path) -> None:
+    days = [BEGAN_MS, BEGAN_MS + MS_PER_DAY]
+    for part in range(2):
+        write(tmp_path, tables.DELETION_SPANS, [span(part, ms) for ms in days], with_log=False)
+    write(tmp_path, tables.STUCK_NOW, [], with_log=False)
+    (tmp_path / IDENTITY).write_text('{"version": 1, "cluster_id": null}')
     reader = LakeReader(str(tmp_path))
-    is_there, looks = reader._is_there, []
-
-    def gone_for_a_moment(table: Table) -> bool:
-        looks.append(table.name)
-        if len(looks) > 1:
-            return is_there(table)
-        stuck.rename(tmp_path / "old")
-        found = is_there(table)
-        stuck.mkdir()
-        for file in (tmp_path / "old").iterdir():
-            shutil.copy(file, stuck)
-        return found
-
-    monkeypatch.setattr(reader, "_is_there", gone_for_a_moment)
-    assert sum(batch.num_rows for batch in reader.batches(tables.STUCK_NOW, ["topic"])) == 1
-    assert looks == ["stuck_now"] * 2
+    assert reader.days(tables.DELETION_SPANS) == set(map(day_of, days))
+    assert sum(batch.num_rows for batch in reader.batches(tables.DELETION_SPANS, ["topic"])) == 4
+    assert reader.has(tables.STUCK_NOW)
+    assert not reader.has(tables.DEBTS)
 
 
-def test_files_that_go_while_they_are_read_are_told_from_damage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("identity", ["", encode_identity(None)])
+def test_a_table_that_has_lost_its_log_is_not_read(tmp_path: Path, identity: str) -> None:
+    write_lake(tmp_path)
+    if identity:
+        (tmp_path / IDENTITY).write_text(identity)
+    shutil.rmtree(tmp_path / tables.STUCK_NOW.path / LOG)
+    with pytest.raises(LakeUnreadable, match="the table has files and no log"):
+        read_report(str(tmp_path))
+
+
+def test_files_that_go_while_they_are_read_are_told_from_damage(tmp_path: Path) -> None:
     days = [BEGAN_MS + number * MS_PER_DAY for number in range(3)]
     write(tmp_path, tables.DELETION_SPANS, [span(1, ms) for ms in days])
-    reader = LakeReader(str(tmp_path))
-    read_stable = reader._read_stable
-
-    def gone_once_listed(table: Table, look: Callable[[], Any]) -> Any:
-        # Before the first batch: files are read ahead of the batches, so that later none might be left to go.
-        files = read_stable(table, look)
-        shutil.rmtree(tmp_path / f"silver/deletion_spans/day={day_of(days[1])}")
-        return files
-
-    monkeypatch.setattr(reader, "_read_stable", gone_once_listed)
-    with pytest.raises(LakeChanged, match="is being replaced"):
-        list(reader.batches(tables.DELETION_SPANS, ["topic"]))
+    shutil.rmtree(tmp_path / f"silver/deletion_spans/day={day_of(days[1])}")
+    with pytest.raises(LakeUnreadable, match="files of it were removed"):
+        list(LakeReader(str(tmp_path)).batches(tables.DELETION_SPANS, ["topic"]))
 
 
 def test_a_day_counts_as_audited_that_was_not_written_to_since(tmp_path: Path) -> None:
@@ -276,10 +245,8 @@ def test_a_day_counts_as_audited_that_was_not_written_to_since(tmp_path: Path) -
     write(tmp_path, tables.CONTROLLER_EVENTS, [{"day": day} for day in days[:4]])
     write(tmp_path, tables.ZNODE_SNAPSHOT, [{"day": day} for day in days[3:]])
     write(tmp_path, tables.VIOLATIONS, [{"rule": "acks", "severity": "warning", "day": day} for day in days[:3]])
-    written = {tables.CONTROLLER_EVENTS: (9, 9, 11), tables.VIOLATIONS: (10, 10, 10)}
-    for table, times in written.items():
-        for day, when in zip(days, times, strict=False):
-            os.utime(tmp_path / table.path / f"day={day}", (when, when))
+    note_audited(tmp_path, days[:3])
+    write(tmp_path, tables.CONTROLLER_EVENTS, [{"day": days[2]}], more=True)
     report = read_report(str(tmp_path))
     assert (report.recorded_days, report.audited_days) == (5, 2), "one was written to since, two were never audited"
     first = read_report(str(tmp_path), days=DayRange(days[0], days[1]))

@@ -23,7 +23,7 @@ def test_each_broker_of_a_deletion_is_summed_up(tmp_path: Path) -> None:
     write(tmp_path, tables.DELETION_SPANS, [span(1, BEGAN_MS), span(2, BEGAN_MS)])
     write(tmp_path, tables.REPLICA_DELETIONS, [replica(1, 2, 0, 40), replica(1, 1, 0, 30), replica(2, 1, 0)])
     again = replica(1, 2, 1, attempts=3, refused=2, last_refusal="KAFKA_STORAGE_ERROR")
-    write(tmp_path, tables.REPLICA_DELETIONS, [replica(1, 1, 1, 90), again], part=1)
+    write(tmp_path, tables.REPLICA_DELETIONS, [replica(1, 1, 1, 90), again], more=True)
     found = read_deletions(LakeReader(str(tmp_path)), None).brokers
     assert found == {
         ("demo-0001", "id-000001", 1): (

@@ -111,9 +111,9 @@ def test_hosts_that_survey_their_own_disks_see_everything_together(tmp_path: Pat
     ms = BEGAN_MS
     for number in (1, 2):
         shared = {"survey_id": f"h{number}", "taken_at": at(ms + number), "day": day_of(ms)}
-        write(tmp_path, tables.SURVEYS, [{**shared, "complete": True}], part=number)
+        write(tmp_path, tables.SURVEYS, [{**shared, "complete": True}], more=True)
         disks = [{"broker": n, "log_dir": f"/d{n}", "source": "local" if n == number else "broker"} for n in (1, 2)]
-        write(tmp_path, tables.AGENT_INVENTORY, [{**shared, "kind": "log-dir", **disk} for disk in disks], part=number)
+        write(tmp_path, tables.AGENT_INVENTORY, [{**shared, "kind": "log-dir", **disk} for disk in disks], more=True)
         if number == 1:
             (one,) = read_trends(LakeReader(str(tmp_path)), DayRange()).periods
             assert one.surveys == SurveyTrend(1, saw_everything=False)
