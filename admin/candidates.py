@@ -167,6 +167,10 @@ def _files_of_log(table: Path) -> list[Path]:
         raise ValueError(f"the log of {table} cannot be read: {str(error).splitlines()[0]}") from error
     if log.protocol().min_reader_version > 1:
         raise ValueError(f"another program has changed {table}, perhaps so that files have rows that it has not")
+    newest = table / _LOG / f"{log.version():020}.json"
+    if newest.exists() and not newest.stat().st_size:
+        # A power failure leaves that, and the table would be as it was before the change.
+        raise ValueError(f"the last change of {table} is empty: {newest}: lethe pipeline run says what to do")
     return sorted(table / name for name in found["path"].to_pylist())
 
 

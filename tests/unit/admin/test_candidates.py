@@ -93,6 +93,9 @@ def test_files_of_earlier_states_are_passed_over(tmp_path: Path) -> None:
     (table / "_delta_log" / f"{2:020}.json").write_text("damaged")
     with pytest.raises(ValueError, match="the log of .* cannot be read"):
         read_candidates(tmp_path)
+    (table / "_delta_log" / f"{2:020}.json").write_text("")
+    with pytest.raises(ValueError, match="the last change of .* is empty"):
+        read_candidates(tmp_path)
 
 
 def test_a_table_that_lost_its_log_is_not_all_files(tmp_path: Path) -> None:
