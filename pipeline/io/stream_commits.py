@@ -18,7 +18,7 @@ _TAKEN: Final = "taken"
 
 
 class StreamNotes:
-    """The notes of one stream. Change it inside `lake.writer`. Raises FileSystemError."""
+    """The notes of one stream. Change them inside `lake.writer`. Raises FileSystemError."""
 
     def __init__(self, files: FileSystem, stream_id: str) -> None:
         self._files = files
@@ -30,11 +30,11 @@ class StreamNotes:
 
     def begin(self, batch: int, watermark_ms: int | None) -> int | None:
         """Return the batch's watermark: this one, or the one with which it began before it was interrupted."""
-        path = f"{self._place}/{_note_name(batch)}"
+        path = f"{self._place}/{_note_name(batch, _BEGUN)}"
         if self._files.exists(path):
             found = json.loads(self._files.read_text(path))["watermark_ms"]
             return None if found is None else int(found)
-        temporary = f"{self._place}/.{_note_name(batch)}"
+        temporary = f"{self._place}/.{_note_name(batch, _BEGUN)}"
         self._files.make_directory(self._place)
         self._files.write_text(temporary, json.dumps({"watermark_ms": watermark_ms}))
         self._files.rename(temporary, path)
@@ -42,7 +42,7 @@ class StreamNotes:
 
     def is_taken(self, batch: int) -> bool:
         """Return whether the batch's changes were made by a version of Lethe whose tables had no logs."""
-        return self._files.exists(f"{self._place}/{batch:09}.{_TAKEN}")
+        return self._files.exists(f"{self._place}/{_note_name(batch, _TAKEN)}")
 
     def remove_before(self, batch: int) -> None:
         """Remove the entries of earlier batches."""
@@ -51,5 +51,5 @@ class StreamNotes:
                 self._files.remove(item.path)
 
 
-def _note_name(batch: int) -> str:
-    return f"{batch:09}.{_BEGUN}"
+def _note_name(batch: int, what: str) -> str:
+    return f"{batch:09}.{what}"
