@@ -1,9 +1,10 @@
 """Writers of a lake that are killed at random moments: `make pipeline-kills` (KILLS=40, SEED=1).
 
-A journal and a survey arrive day by day. On each day pairs of writers start at once, `lethe pipeline run` or `lethe
-pipeline stream --once`, and one or both are killed with their JVM (SIGKILL) at a moment that the seed chooses. Then a
-run that is left alone finishes the day. At the end every table must have the rows of an undisturbed run over the whole
-journal. The exit code is 1 if one differs, or a writer ended otherwise than writers may.
+A journal grows, day by day, and a survey arrives. Whenever it has grown, two writers start at once, each a `lethe
+pipeline run` or a `lethe pipeline stream --once`, and one or both are killed with their JVM (SIGKILL) at a moment that
+the seed chooses. At the end of each day a run is left alone. At last every table must have the rows of an undisturbed
+run over the whole journal. The exit code is 1 if one differs, if a writer ended otherwise than writers may, or if too
+many ended before they were to be killed.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ DAYS: Final = 5
 LINES_PER_DAY: Final = 3_000
 DIRECTORIES: Final = 2_000
 SURVEY_DAY: Final = 2
+PARTS_PER_KILL: Final = 3
+"""In how many parts lines arrive for each writer that is to be killed: some end before their moment."""
 LIMIT_S: Final = 600
 """For a writer that is left alone."""
 DONE: Final = (0, 1)
@@ -55,12 +58,14 @@ class Source(NamedTuple):
     journal: Path
     surveys: Path
 
-    def arrive(self, day: int) -> None:
-        """Copy the files of that day to where writers look."""
+    def arrive(self, day: int, part: int = 0, parts: int = 1) -> None:
+        """Let this part of that day's lines, and the survey of that day, come to where writers look."""
         for file in sorted((self.files / "journal").iterdir()):
             if int(file.stem.rpartition("-")[2]) // 100 == day:
-                shutil.copy(file, self.journal)
-        if day == SURVEY_DAY:
+                lines = file.read_bytes().splitlines(keepends=True)
+                with (self.journal / file.name).open("ab") as grown:
+                    grown.writelines(lines[len(lines) * part // parts : len(lines) * (part + 1) // parts])
+        if day == SURVEY_DAY and part == 0:
             for kept in (self.files / "surveys").iterdir():
                 shutil.copytree(kept, self.surveys / kept.name)
 
@@ -122,20 +127,31 @@ class Kills:
         """Return a lake of the whole journal, and how long its run took."""
         for day in range(DAYS):
             source.arrive(day)
-        began_s = time.monotonic()
-        self._start("run", self._work / "undisturbed", source).finish(is_alone=True)
-        return self._work / "undisturbed", time.monotonic() - began_s
+        lake = self._work / "undisturbed"
+        return lake, self._alone(lake, source)
 
     def disturbed(self, source: Source, kills: int, lasts_s: float) -> Path:
-        """Return a lake that got the same, while its writers were killed so often in all."""
+        """Return a lake that got the same, while its writers were killed so often in all. Raises Failed."""
         lake = self._work / "disturbed"
+        parts = PARTS_PER_KILL * (kills // DAYS + 1)
         for day in range(DAYS):
-            source.arrive(day)
-            while self.killed < kills * (day + 1) // DAYS:
-                self._pair(lake, source, lasts_s)
-            self._start("run", lake, source).finish(is_alone=True)
-            self.tell(f"day {day + 1} of {DAYS}: {self.killed} of {kills} killed")
+            for part in range(parts):
+                source.arrive(day, part, parts)
+                if self.killed < kills * (day + 1) // DAYS:
+                    self._pair(lake, source, lasts_s)
+            lasts_s = self._alone(lake, source)
+            self.tell(
+                f"day {day + 1} of {DAYS}: {self.killed} of {kills} killed, and a run to its end in {lasts_s:.1f} s"
+            )
+        if self.killed < kills:
+            raise Failed(f"only {self.killed} of {kills} writers lived until they were to be killed")
         return lake
+
+    def _alone(self, lake: Path, source: Source) -> float:
+        """Let a run do its work; return how long it took."""
+        began_s = time.monotonic()
+        self._start("run", lake, source).finish(is_alone=True)
+        return time.monotonic() - began_s
 
     def _pair(self, lake: Path, source: Source, lasts_s: float) -> None:
         pair = [self._start(self._random.choice(("run", "stream")), lake, source) for _ in range(2)]
