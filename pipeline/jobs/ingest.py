@@ -24,8 +24,9 @@ from lethe.pipeline.io.files import to_uri
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.journal import COMPRESSED_ENDING, find_damaged_file, find_other_damaged, read_lines
 from lethe.pipeline.io.known_inputs import KnownFile, is_known
-from lethe.pipeline.io.lake import SOURCE_FILE, Lake, StagedRows
+from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.io.local_files import file_identity
+from lethe.pipeline.io.staged_rows import SOURCE_FILE, StagedRows
 from lethe.pipeline.io.table_log import Batch
 from lethe.pipeline.jobs.records import stage_lines
 from lethe.pipeline.jobs.report import DayRange, IngestCounts

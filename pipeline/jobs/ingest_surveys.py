@@ -33,7 +33,8 @@ from lethe.pipeline.io.files import FileSystem, FileSystemError, to_uri
 from lethe.pipeline.io.frames import frame_of
 from lethe.pipeline.io.journal import read_lines
 from lethe.pipeline.io.known_inputs import KnownSurveys
-from lethe.pipeline.io.lake import Lake, StagedRows
+from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.io.staged_rows import StagedRows
 from lethe.pipeline.io.surveys import MANIFEST_NAME, KeptSurvey, RefusedSurvey, find_surveys, read_rows
 from lethe.pipeline.jobs.ingest import replace_quarantined
 from lethe.pipeline.jobs.report import DayRange, IngestCounts, SurveyRefusal

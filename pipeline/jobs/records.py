@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 
 from lethe.pipeline.io.files import FileSystem
 from lethe.pipeline.io.known_inputs import program
-from lethe.pipeline.io.lake import Lake, StagedRows
+from lethe.pipeline.io.lake import Lake
+from lethe.pipeline.io.staged_rows import StagedRows
 from lethe.pipeline.jobs.refresh_lasting import refresh_lasting
 from lethe.pipeline.jobs.report import OnStage
 from lethe.pipeline.quality.rules import flaws, is_flawless

@@ -24,7 +24,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lethe.pipeline import tables
-from lethe.pipeline.io.lake import DAY, Lake, StagedRows
+from lethe.pipeline.io.lake import DAY, Lake
+from lethe.pipeline.io.staged_rows import StagedRows
 from lethe.pipeline.jobs.refresh_gold import refresh_gold
 from lethe.pipeline.jobs.refresh_lasting import (
     read_lasting_deletions,

@@ -25,8 +25,9 @@ from pyspark.sql.types import StructType
 
 from lethe.pipeline.io.files import FileSystem, FileSystemError
 from lethe.pipeline.io.frames import frame_of
-from lethe.pipeline.io.lake import ColumnMismatch, Lake, LakeUnusable, _write
+from lethe.pipeline.io.lake import ColumnMismatch, Lake, LakeUnusable
 from lethe.pipeline.io.lock import LOCK, Locked, acquire
+from lethe.pipeline.io.staged_rows import write_rows
 from lethe.pipeline.io.staging import Staging
 from lethe.pipeline.io.table_log import LOG
 from lethe.pipeline.jobs.report import DayRange
@@ -555,14 +556,14 @@ def test_a_full_disk_is_told_in_a_line_and_leaves_nothing_behind(spark: SparkSes
     ):
         (tmp_path / "_work" / "a-1").mkdir(parents=True)
         with pytest.raises(FileSystemError) as trouble:
-            _write(cast("DataFrame", Refused(spark, words)), staging, "file:/lake/new", [])
+            write_rows(cast("DataFrame", Refused(spark, words)), staging, "file:/lake/new", [])
         assert str(trouble.value) in (
             "cannot write: file:/lake/new: No space left on device",
             "cannot open /data/a journal.jsonl: Permission denied",
         )
         assert not (tmp_path / "_work" / "a-1").exists()
     with pytest.raises(PySparkException, match="a fault of ours"):
-        _write(cast("DataFrame", Refused(spark, "IOException: a fault of ours")), staging, "file:/lake/new", [])
+        write_rows(cast("DataFrame", Refused(spark, "IOException: a fault of ours")), staging, "file:/lake/new", [])
 
 
 def test_a_pattern_passes_over_no_directory(spark: SparkSession) -> None:
