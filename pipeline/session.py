@@ -62,11 +62,12 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "1",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
+SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "4g",
-    "spark.sql.shuffle.partitions": "16",
+    SHUFFLE_PARTITIONS: "16",
     # The names of more than 32 days would be listed in a job of its own, with a task for each day.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
 }
@@ -77,15 +78,23 @@ LOCAL: Final = "local"
 _CLUSTER: Final[Mapping[str, str]] = {
     # Its cores come and go, so the tasks of a scan follow the bytes. There are at least as many as cores.
     "spark.sql.files.maxPartitionBytes": "16m",
+    "spark.sql.files.openCostInBytes": "1m",
+    # Each file of a table is looked up by its name: a task for each would take longer than the driver.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "128",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
 }
 """For executors in other processes."""
+FEW_PARTITIONS: Final = 8
+MANY_PARTITIONS: Final = 2_000
+PARTITION_BYTES: Final = 8 * 1024 * 1024
+"""Of `controller_events`, for each partition after a shuffle on a cluster: about 400,000 lines, compressed."""
 TASKS_OF_A_SCAN: Final = "spark.sql.files.minPartitionNum"
 TASKS_PER_CORE: Final = 4
 """Of a scan of large files: their sizes differ, and so do the cores."""
 SMALL_BYTES: Final = 64 * 1024 * 1024
-"""Text up to this size is read by a local session for small inputs."""
+"""Text up to this size is read by a session for small inputs."""
 MEDIUM_BYTES: Final = 256 * 1024 * 1024
-"""Text up to this size is read by a local session for medium ones."""
+"""Text up to this size is read by a session for medium ones."""
 _COMPILED_FAST: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 """Java's second compiler makes faster code, and needs more time for it than code saves that runs a second. The cache is
 as large as with both compilers: a small one fills, and is then emptied and filled again."""
@@ -94,7 +103,7 @@ _SMALL: Final[Mapping[str, str]] = {
     JAVA_OPTIONS: f"{_COMPILED_FAST} -XX:+UseSerialGC -Xmn400m",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
+    SHUFFLE_PARTITIONS: "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.debug.maxToStringFields": "1",
     # A task costs more than the rows that another core would take from it.
@@ -103,7 +112,7 @@ _SMALL: Final[Mapping[str, str]] = {
 """For small inputs, where each query costs more than its rows."""
 _MEDIUM: Final[Mapping[str, str]] = {
     JAVA_OPTIONS: f"{_COMPILED_FAST} -XX:+UseParallelGC",
-    "spark.sql.shuffle.partitions": "4",
+    SHUFFLE_PARTITIONS: "4",
     "spark.sql.adaptive.enabled": "false",
     TASKS_OF_A_SCAN: "4",
 }
@@ -159,7 +168,7 @@ def build_session(
     process; without `master`, one in the JVM that `spark-submit` has started, on its master.
 
     `conf` are Spark's own settings. `log`, which only a JVM of ours has, is appended to. `input_bytes`: about how much
-    text will be read, if known: a local session is made for its size. Raises FixedSetting and SessionUnavailable,
+    text will be read, if known: the session is made for its size. Raises FixedSetting and SessionUnavailable,
     the latter also if another session is alive.
     """
     if SparkSession.getActiveSession() is not None:
@@ -188,6 +197,18 @@ def build_session(
     except OSError as error:
         raise SessionUnavailable(f"Spark did not start on {master}: {error}; its output is in {log}") from error
     return _session(gateway, sparks, log)
+
+
+def fit_shuffles(spark: SparkSession, lake_bytes: int) -> None:
+    """On a cluster, let shuffles have as many partitions as so much of `controller_events` needs, unless the
+    configuration has a number. Spark joins small partitions itself, but not those that are kept in memory."""
+    if not spark.sparkContext.getConf().contains(SHUFFLE_PARTITIONS):
+        spark.conf.set(SHUFFLE_PARTITIONS, str(shuffle_partitions(lake_bytes)))
+
+
+def shuffle_partitions(lake_bytes: int) -> int:
+    """Return how many partitions a shuffle of so much of `controller_events` needs on a cluster."""
+    return min(MANY_PARTITIONS, max(FEW_PARTITIONS, lake_bytes // PARTITION_BYTES))
 
 
 def is_local(spark: SparkSession) -> bool:
@@ -226,6 +247,7 @@ def _session(gateway: Any, sparks: SparkConf, log: object) -> SparkSession:
         raise SessionUnavailable(f"Spark did not start on {master}: {why}; its output is in {log}") from error
     if is_local(session) and not sparks.contains(TASKS_OF_A_SCAN):
         session.conf.set(TASKS_OF_A_SCAN, str(TASKS_PER_CORE * context.defaultParallelism))
+    fit_shuffles(session, 0)
     return session
 
 
@@ -245,7 +267,11 @@ def settings_of(master: str, conf: Mapping[str, str], input_bytes: int | None = 
     for name, value in FIXED.items():
         if conf.get(name, value) != value:
             raise FixedSetting(f"{name} is {value} here, because results depend on it; leave it out")
-    of_master = {**_LOCAL, **_of_size(input_bytes)} if master.startswith(LOCAL) else _CLUSTER
+    of_size = _of_size(input_bytes)
+    if not master.startswith(LOCAL):
+        # Cores of a cluster compile beside tasks, and its heaps are its own.
+        of_size = {name: value for name, value in of_size.items() if name != JAVA_OPTIONS}
+    of_master = {**(_LOCAL if master.startswith(LOCAL) else _CLUSTER), **of_size}
     return {**DEFAULTS, **of_master, **conf, **FIXED}
 
 

@@ -145,7 +145,7 @@ class Lake(LakeState[FileSystem]):
 
     def replace_partitions(self, table: Table, frame: DataFrame, days: Collection[datetime.date]) -> None:
         """Replace the table's rows of these days by the frame, which has rows of no other day. Raises ValueError."""
-        staging, path = self._stage(table, frame.hint("rebalance", F.col(DAY)))
+        staging, path = self._stage(table, gathered(frame))
         written = {file.day for file in table_files_below(self._files, path)}
         if strange := sorted(map(str, written.difference(days))):
             staging.discard()
@@ -260,6 +260,11 @@ class Lake(LakeState[FileSystem]):
         self._files.write_text(temporary, encode_identity(self._cluster_id))
         self._files.remove(path)
         self._files.rename(temporary, path)
+
+
+def gathered(frame: DataFrame) -> DataFrame:
+    """Return the frame with the rows of each day in few tasks, and so in few files."""
+    return frame.hint("rebalance", F.col(DAY))
 
 
 def with_table_columns(table: Table, frame: DataFrame) -> DataFrame:

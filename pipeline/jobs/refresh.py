@@ -24,7 +24,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lethe.pipeline import tables
-from lethe.pipeline.io.lake import DAY, Lake
+from lethe.pipeline.io.lake import DAY, Lake, gathered
 from lethe.pipeline.io.staged_rows import StagedRows
 from lethe.pipeline.jobs.refresh_gold import refresh_gold
 from lethe.pipeline.jobs.refresh_lasting import (
@@ -140,18 +140,18 @@ def _recompute_deletions(
         # Most clusters have neither.
         if tables.DEBTS in had:
             stage("making debts")
-            made[tables.DEBTS] = lake.stage(tables.DEBTS, debts(events, heads))
+            made[tables.DEBTS] = lake.stage(tables.DEBTS, gathered(debts(events, heads)))
         if tables.TRASH in had:
             stage("making trash")
-            made[tables.TRASH] = lake.stage(tables.TRASH, trash_stays(events))
+            made[tables.TRASH] = lake.stage(tables.TRASH, gathered(trash_stays(events)))
         stage("making replica_deletions")
         replicas = made[tables.REPLICA_DELETIONS] = lake.stage(
-            tables.REPLICA_DELETIONS, replica_deletions(events, heads)
+            tables.REPLICA_DELETIONS, gathered(replica_deletions(events, heads))
         )
         stage("making deletion_spans")
         owed = made[tables.DEBTS].read() if tables.DEBTS in made else None
         made[tables.DELETION_SPANS] = lake.stage(
-            tables.DELETION_SPANS, deletion_spans(events, heads, replicas.read(), owed)
+            tables.DELETION_SPANS, gathered(deletion_spans(events, heads, replicas.read(), owed))
         )
         refresh_lasting_deletions(lake, made[tables.DELETION_SPANS].read(), affected)
         written = [_replace_rows(lake, table, rows, affected, had.get(table, set())) for table, rows in made.items()]

@@ -32,11 +32,8 @@ CONF: Final = {
     "spark.driver.extraJavaOptions": QUICK,
     "spark.executor.extraJavaOptions": QUICK,
     "spark.executor.memory": "800m",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "2",
 }
-"""As a local run over little has them; results do not depend on them."""
+"""Three processes compile on the cores of one machine."""
 OF_SUBMISSION: Final = {
     "spark.pyspark.driver.python": sys.executable,
     "spark.pyspark.python": "/nonexistent/python",

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from lethe.pipeline.io.files import FileSystem, FileSystemError
 from lethe.pipeline.io.frames import frame_of
-from lethe.pipeline.io.lake import ColumnMismatch, Lake, LakeUnusable
+from lethe.pipeline.io.lake import ColumnMismatch, Lake, LakeUnusable, gathered
 from lethe.pipeline.io.lock import LOCK, Locked, acquire
 from lethe.pipeline.io.staged_rows import write_rows
 from lethe.pipeline.io.staging import Staging
@@ -122,6 +122,21 @@ def test_staged_rows_are_seen_by_nobody_until_they_are_kept(spark: SparkSession,
         assert brokers(lake) == [(1, MONDAY)]
         lake.stage(DAILY_RECLAIM, reclaim(spark, (2, MONDAY))).discard()
     assert brokers(lake) == [(1, MONDAY)]
+
+
+def test_gathered_rows_of_a_day_are_one_file_however_many_tasks_made_them(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, str(tmp_path))
+    rows = reclaim(spark, *((broker, day) for broker in range(8) for day in (MONDAY, TUESDAY))).repartition(8)
+    adaptive = "spark.sql.adaptive.enabled"
+    before = spark.conf.get(adaptive)
+    spark.conf.set(adaptive, "true")
+    try:
+        with lake.writer("a"):
+            lake.append(DAILY_RECLAIM, gathered(rows))
+    finally:
+        spark.conf.set(adaptive, before)
+    assert [lake.count_files(DAILY_RECLAIM, day) for day in (MONDAY, TUESDAY)] == [1, 1]
+    assert len(brokers(lake)) == 16
 
 
 def test_of_dropped_rows_only_the_files_are_written_again(spark: SparkSession, tmp_path: Path) -> None:
