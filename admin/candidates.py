@@ -17,13 +17,11 @@ from typing import Final, TypeVar
 import orjson
 
 from lethe.protocol.journal import time_from_text
-from lethe.protocol.lake import IDENTITY, cluster_of, has_logs
+from lethe.protocol.lake import IDENTITY, LOG, cluster_of, has_logs
 from lethe.protocol.vocabulary import TopicId, topic_id_from_text, topic_name_problem
 
 TABLE: Final = Path("gold", "stale_topic_candidates")
 """Directory of the table below the lake."""
-_LOG: Final = "_delta_log"
-"""In the table's directory: which of the files have its rows."""
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 T = TypeVar("T")
@@ -126,14 +124,14 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _parquet_files(path: Path) -> list[Path]:
     if path.is_file():
         _require_log(path.parent)
-        if (path.parent / _LOG).is_dir() and path.resolve() not in map(Path.resolve, _files_of_log(path.parent)):
+        if (path.parent / LOG).is_dir() and path.resolve() not in map(Path.resolve, _files_of_log(path.parent)):
             raise ValueError(f"{path} is not of the table any more: name the table, {path.parent}")
         return [path]
     if (path / IDENTITY).exists() and not (path / TABLE).is_dir():
         raise ValueError(f"the lake {path} has no table {TABLE.name}: run `lethe pipeline run` with --surveys first")
     table = path / TABLE if (path / TABLE).is_dir() else path
     _require_log(table)
-    if (table / _LOG).is_dir():
+    if (table / LOG).is_dir():
         return _files_of_log(table)
     files = sorted(
         file
@@ -148,30 +146,29 @@ def _parquet_files(path: Path) -> list[Path]:
 def _require_log(table: Path) -> None:
     """Raise ValueError for a table of a lake whose tables have logs, if it has none: its files may be of any time."""
     lake = lake_of(table.resolve())
-    if lake is None or not (lake / IDENTITY).exists() or (table / _LOG).is_dir():
+    if lake is None or not (lake / IDENTITY).exists() or (table / LOG).is_dir():
         return
     if has_logs((lake / IDENTITY).read_text(encoding="utf-8")):
-        raise ValueError(f"{table} has no log ({_LOG}): put a copy of its directory back")
+        raise ValueError(_no_log(table))
 
 
 def _files_of_log(table: Path) -> list[Path]:
     """Return the files that have the table's rows; its directory has files of earlier states too."""
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
     from pyarrow import table as arrow_table
 
+    from lethe.adapters.table_logs import LogUnusable, open_log
+
     try:
-        log = DeltaTable(table)
-        found = arrow_table(log.get_add_actions())
-    except DeltaError as error:
-        raise ValueError(f"the log of {table} cannot be read: {str(error).splitlines()[0]}") from error
-    if log.protocol().min_reader_version > 1:
-        raise ValueError(f"another program has changed {table}, perhaps so that files have rows that it has not")
-    newest = table / _LOG / f"{log.version():020}.json"
-    if newest.exists() and not newest.stat().st_size:
-        # A power failure leaves that, and the table would be as it was before the change.
-        raise ValueError(f"the last change of {table} is empty: {newest}: lethe pipeline run says what to do")
-    return sorted(table / name for name in found["path"].to_pylist())
+        log = open_log(str(table))
+    except LogUnusable as error:
+        raise ValueError(str(error)) from error
+    if log is None:
+        raise ValueError(_no_log(table))
+    return sorted(table / name for name in arrow_table(log.get_add_actions())["path"].to_pylist())
+
+
+def _no_log(table: Path) -> str:
+    return f"{table} has no log ({LOG}): put a copy of its directory back"
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:

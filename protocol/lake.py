@@ -1,4 +1,4 @@
-"""`lake.json`: identifies a lake, the directory of the pipeline's tables.
+"""`lake.json`: identifies a lake, the directory of the pipeline's tables. And where a table's log lies.
 
 {"version": 2, "cluster_id": "..."}        the cluster's id is null until a survey has supplied it
 
@@ -11,6 +11,8 @@ import json
 from typing import Final
 
 IDENTITY: Final = "lake.json"
+LOG: Final = "_delta_log"
+"""In a table's directory: which of its files have the table's rows."""
 VERSION: Final = 2
 _WITHOUT_LOGS: Final = 1
 _SAME_FOR_ALL: Final = len('{"version": ')

@@ -13,13 +13,14 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
+from lethe.adapters.table_logs import DAMAGED
 from lethe.pipeline.io import audit_notes
 from lethe.pipeline.io.audit_notes import AuditNotes
 from lethe.pipeline.io.files import FileStatus, FileSystemError
 from lethe.pipeline.io.local_files import LocalFiles
-from lethe.pipeline.io.table_log import DAMAGED, ENDING, LOG, TableFile, TableLog, day_of, place_problem
+from lethe.pipeline.io.table_log import ENDING, TableFile, TableLog, day_of, place_problem
 from lethe.pipeline.tables import AUDITED, TABLES, Table
-from lethe.protocol.lake import IDENTITY, cluster_of, has_logs
+from lethe.protocol.lake import IDENTITY, LOG, cluster_of, has_logs
 
 TEMPORARY_IDENTITY: Final = f"_{IDENTITY}"
 """Written first and then renamed. After a crash between the two, it identifies the lake."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,9 +19,10 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
+from lethe.adapters.table_logs import LogUnusable, open_log, reason_of
 from lethe.pipeline.io.files import FileSystemError
 from lethe.pipeline.io.local_files import local_path
 from lethe.pipeline.tables import Table
@@ -40,14 +40,8 @@ _SETTINGS: Final = {
     # Each change lists the log. A stream makes three thousand changes a day.
     "delta.logRetentionDuration": f"interval {_LOG_DAYS} days",
 }
-LOG: Final = "_delta_log"
-DAMAGED: Final = "put a copy of the table's directory back, or make another lake of journals and surveys"
 _STRANGE: Final = re.compile(r"[^\w.:/@=+~,-]|[^\x00-\x7f]")
 """Such letters delta-rs escapes in the names of remote directories, or takes for the end of the path."""
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
-_TRACE: Final = re.compile(r" (?:0:|at [\w.$]+\() .*| at [\w.$]+\(.*")
-"""A stack, which delta-rs adds to some messages."""
-_REASON_LENGTH: Final = 300
 
 
 class TableFile(NamedTuple):
@@ -81,7 +75,6 @@ class TableLog:
         place = f"{root}/{table.path}"
         local = local_path(place)
         self._place: Final = local or place
-        self._is_local: Final = local is not None
 
     def files(self) -> tuple[TableFile, ...] | None:
         """Return the table's files by path; None if there is no log."""
@@ -159,41 +152,17 @@ class TableLog:
             )
 
     def _open(self) -> DeltaTable | None:
-        with self._refusal("read"):
-            # Of a local directory that may not be read, delta-rs says that there is no table.
-            if self._is_local and not _is_listable(f"{self._place}/{LOG}"):
-                return None
-            try:
-                found = DeltaTable(self._place)
-            except TableNotFoundError:
-                return None
-        if found.protocol().min_reader_version > 1:
-            # Files may have rows that the table has not.
-            raise FileSystemError(f"another program has changed what a table is: {self._place}: {DAMAGED}")
-        newest = f"{self._place}/{LOG}/{found.version():020}.json"
-        if os.path.exists(newest) and not os.path.getsize(newest):
-            # A power failure leaves that. The table would be as it was before the change.
-            remedy = "remove it and the lake's _inputs.json, and run again over all journals and surveys"
-            raise FileSystemError(f"the last change of the table is empty: {newest}: {remedy}")
-        return found
+        try:
+            return open_log(self._place)
+        except LogUnusable as error:
+            raise FileSystemError(str(error)) from error
 
     @contextlib.contextmanager
     def _refusal(self, what: str) -> Iterator[None]:
         try:
             yield
         except (DeltaError, OSError) as error:
-            reason = _TRACE.sub("", " ".join(_COLOURS.sub(" ", str(error)).split()))[:_REASON_LENGTH]
-            remedy = f": {DAMAGED}" if what == "read" and isinstance(error, DeltaError) else ""
-            raise FileSystemError(f"cannot {what} the log of the table: {self._place}: {reason}{remedy}") from error
-
-
-def _is_listable(directory: str) -> bool:
-    """Return False if there is no such directory. Raises OSError if it may not be read."""
-    try:
-        os.listdir(directory)
-    except FileNotFoundError:
-        return False
-    return True
+            raise FileSystemError(f"cannot {what} the log of the table: {self._place}: {reason_of(error)}") from error
 
 
 def day_of(path: str) -> datetime.date | None:

@@ -27,14 +27,15 @@ import pyarrow.fs as pafs
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from lethe.adapters.table_logs import DAMAGED
 from lethe.pipeline.io import audit_notes
 from lethe.pipeline.io.audit_notes import AuditNotes
 from lethe.pipeline.io.files import FileSystemError
-from lethe.pipeline.io.table_log import DAMAGED, ENDING, LOG, TableFile, TableLog, day_of, place_problem
+from lethe.pipeline.io.table_log import ENDING, TableFile, TableLog, day_of, place_problem
 from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.report.values import Rows
 from lethe.pipeline.tables import AUDITED, TABLES, Table
-from lethe.protocol.lake import IDENTITY, cluster_of, has_logs
+from lethe.protocol.lake import IDENTITY, LOG, cluster_of, has_logs
 
 BATCH_ROWS: Final = 65_536
 

@@ -29,10 +29,10 @@ from lethe.pipeline.io.lake import ColumnMismatch, Lake, LakeUnusable, gathered
 from lethe.pipeline.io.lock import LOCK, Locked, acquire
 from lethe.pipeline.io.staged_rows import write_rows
 from lethe.pipeline.io.staging import Staging
-from lethe.pipeline.io.table_log import LOG
 from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.report.lake_reader import LakeReader, LakeUnreadable, of_days
 from lethe.pipeline.tables import DAILY_RECLAIM, STUCK_NOW, Table
+from lethe.protocol.lake import LOG
 from tests.fakes.rights import open_directory, unprivileged
 
 STRANGE = "a lake [1]{b,c}*"
@@ -128,7 +128,7 @@ def test_gathered_rows_of_a_day_are_one_file_however_many_tasks_made_them(spark:
     lake = Lake(spark, str(tmp_path))
     rows = reclaim(spark, *((broker, day) for broker in range(8) for day in (MONDAY, TUESDAY))).repartition(8)
     adaptive = "spark.sql.adaptive.enabled"
-    before = spark.conf.get(adaptive)
+    before = str(spark.conf.get(adaptive))
     spark.conf.set(adaptive, "true")
     try:
         with lake.writer("a"):

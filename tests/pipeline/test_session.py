@@ -26,19 +26,6 @@ def test_settings_of_ones_own_win_over_defaults_only() -> None:
         session.settings_of("local[2]", {"spark.sql.session.timeZone": "Europe/Berlin"})
 
 
-def test_a_cluster_gets_the_plans_of_a_size_and_keeps_its_heaps() -> None:
-    small = session.settings_of("spark://somewhere:7077", {}, 1_000)
-    assert (small[session.SHUFFLE_PARTITIONS], small["spark.sql.codegen.wholeStage"]) == ("1", "false")
-    assert session.JAVA_OPTIONS not in small
-    assert session.JAVA_OPTIONS in session.settings_of("local[2]", {}, 1_000)
-    assert session.SHUFFLE_PARTITIONS not in session.settings_of("yarn", {})
-
-
-@pytest.mark.parametrize("lake_bytes, partitions", [(0, 8), (100_000_000, 11), (10**12, 2_000)])
-def test_shuffles_on_a_cluster_follow_the_size_of_the_days(lake_bytes: int, partitions: int) -> None:
-    assert session.shuffle_partitions(lake_bytes) == partitions
-
-
 def test_a_number_of_partitions_that_was_given_stays(spark: SparkSession) -> None:
     before = spark.conf.get(session.SHUFFLE_PARTITIONS)
     session.fit_shuffles(spark, 10**12)

@@ -82,16 +82,27 @@ def test_versions_of_vendors_are_those_of_spark() -> None:
 
 def test_what_is_for_one_process_is_not_for_a_cluster() -> None:
     local, cluster = (session.settings_of(master, {}, None) for master in ("local[2]", "spark://host:7077"))
-    assert {name for name in local if name not in cluster} == {*session._LOCAL, *session._LARGE}
-    assert {name for name in cluster if name not in local} == set(session._CLUSTER)
+    assert {name for name in local if name not in cluster} == {*session._LOCAL, *session._LARGE} - {*session._CLUSTER}
+    assert {name for name in cluster if name not in local} == {*session._CLUSTER} - {*session._LOCAL}
 
 
-def test_a_local_session_for_little_generates_no_code() -> None:
+def test_a_session_for_little_generates_no_code() -> None:
     code = "spark.sql.codegen.factoryMode"
-    assert session.settings_of("local[2]", {}, session.SMALL_BYTES)[code] == "NO_CODEGEN"
+    for master in ("local[2]", "spark://host:7077"):
+        assert session.settings_of(master, {}, session.SMALL_BYTES)[code] == "NO_CODEGEN"
     assert session.settings_of("local[2]", {code: "FALLBACK"}, 0)[code] == "FALLBACK", "what is given wins"
-    for master, size in (("local[2]", session.SMALL_BYTES + 1), ("local[2]", None), ("spark://host:7077", 0)):
+    for master, size in (("local[2]", session.SMALL_BYTES + 1), ("local[2]", None), ("spark://host:7077", None)):
         assert code not in session.settings_of(master, {}, size)
+
+
+def test_heaps_and_compilers_of_a_cluster_are_its_own() -> None:
+    assert session.JAVA_OPTIONS not in session.settings_of("spark://host:7077", {}, 0)
+
+
+@pytest.mark.parametrize("lake_bytes, partitions", [(0, 8), (100_000_000, 11), (10**12, 2_000)])
+def test_shuffles_on_a_cluster_follow_the_size_of_the_days(lake_bytes: int, partitions: int) -> None:
+    assert session.SHUFFLE_PARTITIONS not in session.settings_of("yarn", {}), "or it would be a given number"
+    assert session.shuffle_partitions(lake_bytes) == partitions
 
 
 def test_java_compiles_twice_only_what_a_local_session_reads_much_with() -> None:

@@ -15,10 +15,10 @@ from lethe.pipeline.io.files import FileSystemError, with_port
 from lethe.pipeline.io.lake_state import TEMPORARY_IDENTITY, LakeState
 from lethe.pipeline.io.local_files import LocalFiles
 from lethe.pipeline.io.staging import Staging
-from lethe.pipeline.io.table_log import LOG, Batch, TableFile, TableLog, place_problem
+from lethe.pipeline.io.table_log import Batch, TableFile, TableLog, place_problem
 from lethe.pipeline.report.lake_reader import LakeReader, LakeUnreadable
 from lethe.pipeline.tables import DEBTS, STUCK_NOW
-from lethe.protocol.lake import IDENTITY, encode_identity
+from lethe.protocol.lake import IDENTITY, LOG, encode_identity
 from tests.fakes.lakes import write
 from tests.fakes.rights import open_directory, unprivileged
 
@@ -91,7 +91,7 @@ def test_a_damaged_log_is_told_in_a_line_with_what_to_do(tmp_path: Path, damage:
 def test_a_change_that_a_power_failure_emptied_is_not_passed_over(tmp_path: Path) -> None:
     table, log = made(tmp_path, [0 * DAY] * 2)
     entry(table, 1).write_text("")
-    with pytest.raises(FileSystemError, match=r"the last change of the table is empty: .*1.json: remove it and"):
+    with pytest.raises(FileSystemError, match=r"is empty: .*1.json: put a copy .*, or remove it and"):
         log.files()
     entry(table, 1).unlink()
     assert names(log.files()) == ["0"]

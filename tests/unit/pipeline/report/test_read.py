@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lethe.pipeline import tables
-from lethe.pipeline.io.table_log import LOG, TableFile, TableLog
+from lethe.pipeline.io.table_log import TableFile, TableLog
 from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.report.lake_reader import LakeReader, LakeUnreadable
 from lethe.pipeline.report.page import page
@@ -19,7 +19,7 @@ from lethe.pipeline.report.read import read_report
 from lethe.pipeline.report.read_spans import read_deletions, step_width
 from lethe.pipeline.report.summary import summarize
 from lethe.pipeline.report.values import Promises
-from lethe.protocol.lake import IDENTITY, encode_identity
+from lethe.protocol.lake import IDENTITY, LOG, encode_identity
 from tests.fakes.lakes import at, day_of, note_audited, write
 from tests.fakes.report_lake import BEGAN_MS, MS_PER_DAY, span, write_lake
 

@@ -1,0 +1,67 @@
+"""Opens the log of a Delta table. What is damaged is refused: it is never read as an earlier or an empty table."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from lethe.protocol.lake import LOG
+
+COPY_BACK: Final = "put a copy of the table's directory back"
+DAMAGED: Final = f"{COPY_BACK}, or make another lake of journals and surveys"
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
+_TRACE: Final = re.compile(r" (?:0:|at [\w.$]+\() .*| at [\w.$]+\(.*")
+"""A stack, which delta-rs adds to some messages."""
+_REASON_LENGTH: Final = 300
+
+
+class LogUnusable(Exception):
+    """A log cannot be read, or must not be; the message names it and says what to do."""
+
+
+def open_log(place: str) -> DeltaTable | None:
+    """Return the log of the table in this directory, a path or a URI; None if there is none. Raises LogUnusable."""
+    try:
+        found = _opened(place)
+    except (DeltaError, OSError) as error:
+        remedy = f": {DAMAGED}" if isinstance(error, DeltaError) else ""
+        raise LogUnusable(f"cannot read the log of the table: {place}: {reason_of(error)}{remedy}") from error
+    if found is None:
+        return None
+    if found.protocol().min_reader_version > 1:
+        # Files may have rows that the table has not.
+        raise LogUnusable(f"another program has changed what a table is: {place}: {DAMAGED}")
+    newest = f"{place}/{LOG}/{found.version():020}.json"
+    if os.path.exists(newest) and not os.path.getsize(newest):
+        # A power failure leaves that. The table would be as it was before the change.
+        again = "remove it and the lake's _inputs.json, and run again over all journals and surveys"
+        raise LogUnusable(f"the last change of the table is empty: {newest}: {COPY_BACK}, or {again}")
+    return found
+
+
+def reason_of(error: Exception) -> str:
+    """Return what delta-rs or the system says, without colours and stacks."""
+    return _TRACE.sub("", " ".join(_COLOURS.sub(" ", str(error)).split()))[:_REASON_LENGTH]
+
+
+def _opened(place: str) -> DeltaTable | None:
+    # Of a local directory that may not be read, delta-rs says that there is no table.
+    if "://" not in place and not _is_listable(f"{place}/{LOG}"):
+        return None
+    try:
+        return DeltaTable(place)
+    except TableNotFoundError:
+        return None
+
+
+def _is_listable(directory: str) -> bool:
+    """Return False if there is no such directory. Raises OSError if it may not be read."""
+    try:
+        os.listdir(directory)
+    except FileNotFoundError:
+        return False
+    return True
