@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Iterator
 from typing import Final
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -25,11 +28,8 @@ class LogUnusable(Exception):
 
 def open_log(place: str) -> DeltaTable | None:
     """Return the log of the table in this directory, a path or a URI; None if there is none. Raises LogUnusable."""
-    try:
+    with refusal("read", place):
         found = _opened(place)
-    except (DeltaError, OSError) as error:
-        remedy = f": {DAMAGED}" if isinstance(error, DeltaError) else ""
-        raise LogUnusable(f"cannot read the log of the table: {place}: {reason_of(error)}{remedy}") from error
     if found is None:
         return None
     if found.protocol().min_reader_version > 1:
@@ -43,9 +43,24 @@ def open_log(place: str) -> DeltaTable | None:
     return found
 
 
-def reason_of(error: Exception) -> str:
-    """Return what delta-rs or the system says, without colours and stacks."""
-    return _TRACE.sub("", " ".join(_COLOURS.sub(" ", str(error)).split()))[:_REASON_LENGTH]
+def paths_of(place: str) -> list[str] | None:
+    """Return the table's files below its directory, in order; None if there is no log. Raises LogUnusable."""
+    found = open_log(place)
+    if found is None:
+        return None
+    with refusal("read", place):
+        return sorted(pa.table(found.get_add_actions())["path"].to_pylist())
+
+
+@contextlib.contextmanager
+def refusal(what: str, place: str) -> Iterator[None]:
+    """Raise LogUnusable if this cannot be done (`read`, `change`, ...) to the log of the table."""
+    try:
+        yield
+    except (DeltaError, OSError) as error:
+        reason = _TRACE.sub("", " ".join(_COLOURS.sub(" ", str(error)).split()))[:_REASON_LENGTH]
+        remedy = f": {DAMAGED}" if what == "read" and isinstance(error, DeltaError) else ""
+        raise LogUnusable(f"cannot {what} the log of the table: {place}: {reason}{remedy}") from error
 
 
 def _opened(place: str) -> DeltaTable | None:

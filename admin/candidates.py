@@ -154,17 +154,15 @@ def _require_log(table: Path) -> None:
 
 def _files_of_log(table: Path) -> list[Path]:
     """Return the files that have the table's rows; its directory has files of earlier states too."""
-    from pyarrow import table as arrow_table
-
-    from lethe.adapters.table_logs import LogUnusable, open_log
+    from lethe.adapters.table_logs import LogUnusable, paths_of
 
     try:
-        log = open_log(str(table))
+        names = paths_of(str(table))
     except LogUnusable as error:
         raise ValueError(str(error)) from error
-    if log is None:
+    if names is None:
         raise ValueError(_no_log(table))
-    return sorted(table / name for name in arrow_table(log.get_add_actions())["path"].to_pylist())
+    return [table / name for name in names]
 
 
 def _no_log(table: Path) -> str:

@@ -268,10 +268,11 @@ def settings_of(master: str, conf: Mapping[str, str], input_bytes: int | None = 
         if conf.get(name, value) != value:
             raise FixedSetting(f"{name} is {value} here, because results depend on it; leave it out")
     of_size = _of_size(input_bytes)
-    if not master.startswith(LOCAL):
-        # Cores of a cluster compile beside tasks, and its heaps are its own.
-        of_size = {name: value for name, value in of_size.items() if name != JAVA_OPTIONS}
-    of_master = {**(_LOCAL if master.startswith(LOCAL) else _CLUSTER), **of_size}
+    if master.startswith(LOCAL):
+        of_master = {**_LOCAL, **of_size}
+    else:
+        # Its heaps and compilers are its own.
+        of_master = {**_CLUSTER, **{name: value for name, value in of_size.items() if name != JAVA_OPTIONS}}
     return {**DEFAULTS, **of_master, **conf, **FIXED}
 
 

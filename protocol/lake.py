@@ -1,4 +1,4 @@
-"""`lake.json`: identifies a lake, the directory of the pipeline's tables. And where a table's log lies.
+"""What identifies a lake, the directory of the pipeline's tables: `lake.json`. Each table in it has a log (`LOG`).
 
 {"version": 2, "cluster_id": "..."}        the cluster's id is null until a survey has supplied it
 

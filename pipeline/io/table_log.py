@@ -19,10 +19,9 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
-from lethe.adapters.table_logs import LogUnusable, open_log, reason_of
+from lethe.adapters.table_logs import LogUnusable, open_log, refusal
 from lethe.pipeline.io.files import FileSystemError
 from lethe.pipeline.io.local_files import local_path
 from lethe.pipeline.tables import Table
@@ -152,17 +151,16 @@ class TableLog:
             )
 
     def _open(self) -> DeltaTable | None:
-        try:
+        with self._refusal("read"):
             return open_log(self._place)
-        except LogUnusable as error:
-            raise FileSystemError(str(error)) from error
 
     @contextlib.contextmanager
     def _refusal(self, what: str) -> Iterator[None]:
         try:
-            yield
-        except (DeltaError, OSError) as error:
-            raise FileSystemError(f"cannot {what} the log of the table: {self._place}: {reason_of(error)}") from error
+            with refusal(what, self._place):
+                yield
+        except LogUnusable as error:
+            raise FileSystemError(str(error)) from error
 
 
 def day_of(path: str) -> datetime.date | None:

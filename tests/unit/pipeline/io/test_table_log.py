@@ -91,7 +91,8 @@ def test_a_damaged_log_is_told_in_a_line_with_what_to_do(tmp_path: Path, damage:
 def test_a_change_that_a_power_failure_emptied_is_not_passed_over(tmp_path: Path) -> None:
     table, log = made(tmp_path, [0 * DAY] * 2)
     entry(table, 1).write_text("")
-    with pytest.raises(FileSystemError, match=r"is empty: .*1.json: put a copy .*, or remove it and"):
+    words = r"the last change of the table is empty: .*1.json: put a copy .*, or remove it and"
+    with pytest.raises(FileSystemError, match=words):
         log.files()
     entry(table, 1).unlink()
     assert names(log.files()) == ["0"]
