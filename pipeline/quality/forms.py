@@ -32,6 +32,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from lethe.pipeline.patterns import PLAIN
 from lethe.protocol.journal_forms import Form, Key, KeyKind
 from lethe.protocol.journal_schema import SCHEMAS
 
@@ -54,7 +55,7 @@ _KINDS: Final = {
 _RANGES: Final = r"(\d+(-\d+)?(,\d+(-\d+)?)*+)?"
 _BY_BROKERS: Final = rf'"{_RANGES}": ?"{_RANGES}"'
 _TIME: Final = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)"
-_LETTERS: Final = r'[^"\\\x00-\x1f]*+'
+_LETTERS: Final = f"{PLAIN}*"
 _TEXT: Final = f'"{_LETTERS}"'
 _NATURAL: Final = r"(?:0|[1-9]\d{0,17})"
 _SOME_RANGES: Final = r'"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*+"'

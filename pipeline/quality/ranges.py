@@ -39,8 +39,8 @@ def are_valid(text: Column | str, below: int = MAX_PARTITIONS) -> Column:
         F.substring_index(said, "-", 1).try_cast("int") <= F.substring_index(said, "-", -1).try_cast("int")
     )
     general = said.rlike(_SHAPE) & ((said == "") | rising)
-    # Most lines name one range: that cheap case is tested first.
-    return F.coalesce(plain | general, F.lit(False))
+    # Most lines name one range: that cheap case is tested first. And Spark would look for ranges in null.
+    return F.when(said.isNull(), F.lit(False)).when(plain, F.lit(True)).otherwise(F.coalesce(general, F.lit(False)))
 
 
 def numbers_in(text: Column | str) -> Column:

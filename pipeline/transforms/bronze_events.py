@@ -26,6 +26,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lethe.pipeline.patterns import ASCII, PLAIN
 from lethe.protocol.journal import SPEC_VERSION, TYPE_PREFIX, EventRecordType, LineFlaw
 
 MAX_EXCERPT_CHARACTERS: Final = 80
@@ -51,16 +52,16 @@ _INSTANT: Final = rf"\A(?!{_OUTSIDE_CALENDAR})\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\
 _HUGE_NUMBER: Final = r"[:,\[\s]-?(\d{300}|\d+(\.\d+)?[eE]\+?\d{3})"
 _TYPES: Final = tuple(kind.value for kind in EventRecordType)
 _NAMES: Final = ("id", "source", "type", "subject", "time")
-_VALUE: Final = r"([ !#-\[\]-~]+)"
-"""Text that JSON does not escape: printable ASCII without quote and backslash."""
+_VALUE: Final = f"({PLAIN}+)"
+_WRITTEN_TIME: Final = r"((?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)"
 _WRITTEN: Final = (
-    rf'(?s)\A\{{"specversion":"{re.escape(SPEC_VERSION)}","id":"{_VALUE}","source":"{_VALUE}","type":"{_VALUE}",'
-    rf'"subject":"{_VALUE}","time":"{_VALUE}","datacontenttype":"application/json","data":(\{{.*)\}}\z'
+    rf'\A\{{"specversion":"{re.escape(SPEC_VERSION)}","id":"{_VALUE}","source":"{_VALUE}",'
+    rf'"type":"{re.escape(TYPE_PREFIX)}{_VALUE}","subject":"{_VALUE}","time":"{_WRITTEN_TIME}",'
+    rf'"datacontenttype":"application/json","data":(\{{{ASCII}*)\}}\z'
 )
-"""A line as `encode` writes it, with the text of its data. The groups are `_PIECES`."""
+"""A line as `encode` writes it, with the text of its data, if all of it is ASCII. The groups are `_PIECES`."""
 _PIECES: Final = ("id", "source", "type", "subject", "time", "data")
 _BETWEEN: Final = "\x01"
-_REPLACEMENT: Final = "\ufffd"
 
 
 def parse(lines: DataFrame) -> DataFrame:
@@ -85,9 +86,7 @@ def parse(lines: DataFrame) -> DataFrame:
 def parse_written(lines: DataFrame) -> DataFrame:
     """From (value, file, ...) to the same with id, source, type, subject, time and data, of which those of a line that
     `encode` cannot have written are null. Neither the type nor the data is checked. Empty lines are left out."""
-    texts = _texts()
-    named = {**texts, "type": _kind(texts["type"]), "time": _instant(texts["time"])}
-    return _cut(lines).withColumns(named).drop("pieces")
+    return _cut(lines).withColumns(_attributes()).drop("pieces")
 
 
 def with_staging_columns(parsed: DataFrame, *, ingested_at: Column, batch_id: str) -> DataFrame:
@@ -189,22 +188,23 @@ def _cut(lines: DataFrame) -> DataFrame:
     value, pieces = F.col("value"), F.col("pieces")
     groups = _BETWEEN.join(f"${number + 1}" for number in range(len(_PIECES)))
     found = lines.where(value.startswith("{") | ~value.rlike(_BLANK))
-    # Java's text of invalid UTF-8 may be valid. It has this sign instead, which is found sooner.
-    is_utf8 = ~pieces.contains(_REPLACEMENT) | F.is_valid_utf8(value)
     cut = found.withColumn("pieces", F.regexp_replace(value, F.lit(_WRITTEN), F.lit(groups)))
-    return cut.withColumn("pieces", F.when((pieces != value) & is_utf8, F.split("pieces", _BETWEEN, len(_PIECES))))
+    # The pieces begin with the id. One that begins so is left to the parser.
+    is_written = value.startswith("{") & ~pieces.startswith("{")
+    return cut.withColumn("pieces", F.when(is_written, F.split("pieces", _BETWEEN, len(_PIECES))))
 
 
-def _texts() -> dict[str, Column]:
-    return {name: F.col("pieces")[place] for place, name in enumerate(_PIECES)}
+def _attributes() -> dict[str, Column]:
+    """Return those of the pieces. A time that no clock has is null."""
+    texts = {name: F.col("pieces")[place] for place, name in enumerate(_PIECES)}
+    return {**texts, "time": texts["time"].try_cast("timestamp")}
 
 
 def _record_of_pieces() -> Column:
     """Return the event record of a line with exactly the usual form, else null."""
-    texts = _texts()
-    kind, time = _kind(texts["type"]), _instant(texts["time"])
-    is_fact = kind.isin(*_TYPES) & time.isNotNull() & _strict_json(texts["data"]).isNotNull()
-    return F.when(is_fact, _record(texts, kind, time, texts["data"]))
+    found = _attributes()
+    is_fact = found["type"].isin(*_TYPES) & found["time"].isNotNull() & _strict_json(found["data"]).isNotNull()
+    return F.when(is_fact, _record(found))
 
 
 # --- all other lines ----------------------------------------------------------------------------------------------
@@ -234,6 +234,7 @@ def _checked_document() -> Column:
         wrong_text = F.when(wrong, F.lit(name)).otherwise(wrong_text)
     version = _shape(document, "$[0].specversion").eqNullSafe("STRING") & (texts["specversion"] == SPEC_VERSION)
     no_event = F.lit(LineFlaw.NOT_AN_EVENT.value)
+    found = {**texts, "type": kind, "time": time, "data": F.coalesce(F.to_json(data), F.lit("{}"))}
     return (
         F.when(document.isNull(), _rejected(_syntax_flaw(value), _syntax_detail(value)))
         .when(
@@ -244,7 +245,7 @@ def _checked_document() -> Column:
         .when(time.isNull(), _rejected(no_event, F.concat(F.lit("no RFC 3339 time: "), _excerpt(texts["time"]))))
         .when(~data_shape.startswith("OBJECT"), _rejected(no_event, F.lit("data is no object")))
         .when(~kind.isin(*_TYPES), _rejected(F.lit(LineFlaw.UNKNOWN_TYPE.value), _excerpt(texts["type"])))
-        .otherwise(_parse_result(_record(texts, kind, time, F.coalesce(F.to_json(data), F.lit("{}"))), None, None))
+        .otherwise(_parse_result(_record(found), None, None))
     )
 
 
@@ -289,9 +290,9 @@ def _parse_result(fact: Column | None, reason: Column | None, detail: Column | N
 # --- both ---------------------------------------------------------------------------------------------------------
 
 
-def _record(texts: dict[str, Column], kind: Column, time: Column, data: Column) -> Column:
-    named = {**texts, "type": kind, "time": time, "data": data}
-    return F.struct(*(named[name].alias(name) for name in ("source", "id", "time", "type", "subject", "data")))
+def _record(attributes: dict[str, Column]) -> Column:
+    names = ("source", "id", "time", "type", "subject", "data")
+    return F.struct(*(attributes[name].alias(name) for name in names))
 
 
 def _kind(text: Column) -> Column:

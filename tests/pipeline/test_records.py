@@ -114,6 +114,7 @@ SPOILT: Final = (
     *({"size_bytes": -1}, {"size_bytes": 1.0}, {"topic_id": 7}, {"topic_id": "ä"}, {"replicas": {"3-1": "0"}}),
     *({"took_ms": 1e999}, {"took_ms": 10**20}, {"more": [1]}),
 )
+TWICE: Final = (b'"topic_id":"first",', b'"topic_id":null,', b'"broker":7,', b'"partitions":"9","error":"FIRST",')
 
 
 def spoilt() -> list[bytes]:
@@ -134,6 +135,12 @@ def of_every_form() -> list[bytes]:
     return [*lines, *(line.replace(rb"\"", b"") for line in lines)]
 
 
+def doubled() -> list[bytes]:
+    """Golden lines of each type with keys twice, of which the last ones count."""
+    by_type = {json.loads(line)["type"]: line for line in GOLDEN}
+    return [line.replace(b'"data":{', b'"data":{' + one) for line in by_type.values() for one in TWICE]
+
+
 def lines_of(spark: SparkSession, lines: list[bytes]) -> DataFrame:
     rows = [(bytearray(line), f"file:/{number}") for number, line in enumerate(lines)]
     frame = spark.createDataFrame(rows, "value binary, file string")
@@ -141,7 +148,7 @@ def lines_of(spark: SparkSession, lines: list[bytes]) -> DataFrame:
 
 
 def test_lines_are_staged_as_they_are_parsed(spark: SparkSession, tmp_path: Path) -> None:
-    lines = lines_of(spark, [*GOLDEN, *spoilt(), *ODD, *of_every_form()])
+    lines = lines_of(spark, [*GOLDEN, *spoilt(), *doubled(), *ODD, *of_every_form()])
     now = F.lit("2026-01-03T00:00:00Z").cast("timestamp")
     parsed = judged(bronze_events.parse(lines), F.col("reason").isNull())
     wanted = bronze_events.with_staging_columns(parsed, ingested_at=now, batch_id="run").drop("kept")
