@@ -11,7 +11,7 @@ newest survey of the round that read a log directory counts, if it could read al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow.dataset as ds
@@ -37,25 +37,33 @@ class LogDirRow(NamedTuple):
         return LogDir(self.broker, self.log_dir)
 
 
-def read_log_dirs(lake: LakeReader, surveys: Sequence[SurveyRow]) -> tuple[LogDirRow, ...] | None:
+LogDirs = Mapping[str | None, Sequence[LogDirRow]]
+"""By survey."""
+
+
+def read_log_dirs(lake: LakeReader, surveys: Sequence[SurveyRow]) -> LogDirs | None:
     """Return the log directories of these surveys; None if the lake has no such table. Raises as LakeReader."""
     if not surveys or not lake.has(tables.AGENT_INVENTORY):
         return None
     where = rows_of_surveys(surveys) & (ds.field("kind") == "log-dir")
-    batches = lake.batches(tables.AGENT_INVENTORY, column_names(LogDirRow), where)
-    return tuple(row for batch in batches for row in to_rows(batch, LogDirRow))
+    found: dict[str | None, list[LogDirRow]] = {}
+    for batch in lake.batches(tables.AGENT_INVENTORY, column_names(LogDirRow), where):
+        for row in to_rows(batch, LogDirRow):
+            found.setdefault(row.survey_id, []).append(row)
+    return found
 
 
-def disk_coverage(log_dirs: Sequence[LogDirRow] | None, surveys: Sequence[SurveyRow]) -> DiskCoverage | None:
-    """Return how many log directories the surveys of one round, newest first, have read; None if unknown."""
+def disk_coverage(log_dirs: LogDirs | None, surveys: Sequence[SurveyRow]) -> DiskCoverage | None:
+    """Return how many log directories these surveys of one round, newest first, have read; None if unknown."""
     if log_dirs is None:
         return None
-    age = {survey.survey_id: number for number, survey in enumerate(surveys)}
+    known = {row.where for survey in surveys[:1] for row in log_dirs.get(survey.survey_id, ())}
     last: dict[LogDir, LogDirRow] = {}
-    for row in sorted(log_dirs, key=lambda row: age[row.survey_id]):
-        if row.source == LOCAL:
-            last.setdefault(row.where, row)
-    known = {row.where for row in log_dirs if age[row.survey_id] == 0} | last.keys()
+    for survey in surveys:
+        for row in log_dirs.get(survey.survey_id, ()):
+            if row.source == LOCAL:
+                last.setdefault(row.where, row)
+    known |= last.keys()
     unread = {where for where in known if where not in last or last[where].problem is not None}
     ordered = sorted(unread, key=lambda where: (where.broker or 0, where.path or ""))
     return DiskCoverage(len(known), len(known) - len(unread), tuple(ordered))

@@ -27,7 +27,7 @@ import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
 from lethe.pipeline.report.lake_reader import LakeReader, column_names, to_rows
-from lethe.pipeline.report.read_disks import LogDirRow
+from lethe.pipeline.report.read_disks import LogDirs
 from lethe.pipeline.report.read_surveys import rows_of_surveys
 from lethe.pipeline.report.values import EarlierFindings, Finding, LogDir, Rows, SurveyRow
 from lethe.protocol.findings import Reason
@@ -43,15 +43,13 @@ KEPT_REASONS: Final = (
 """Reasons that only a survey sees that read the log directory itself."""
 
 
-def read_earlier(
-    lake: LakeReader, surveys: Sequence[SurveyRow], log_dirs: Sequence[LogDirRow] | None
-) -> EarlierFindings:
+def read_earlier(lake: LakeReader, surveys: Sequence[SurveyRow], log_dirs: LogDirs | None) -> EarlierFindings:
     """Return what the surveys of one round, newest first, found in log directories that no later one has read, without
     the newest survey. `log_dirs` are theirs. Raises as LakeReader."""
     if len(surveys) < 2:
         return EarlierFindings()
     newest = surveys[0]
-    claims = _last_read_by(surveys, log_dirs or ())
+    claims = _last_read_by(surveys, log_dirs or {})
     if not claims:
         return EarlierFindings()
     found = list(_found(lake, newest, surveys, claims))
@@ -62,18 +60,14 @@ def read_earlier(
     return EarlierFindings(Rows.of(kept, _SHOWN), dict(sorted(by_standing.items())))
 
 
-def _last_read_by(surveys: Sequence[SurveyRow], log_dirs: Sequence[LogDirRow]) -> dict[str | None, set[LogDir]]:
+def _last_read_by(surveys: Sequence[SurveyRow], log_dirs: LogDirs) -> dict[str | None, set[LogDir]]:
     """Return, by survey except the newest, the log directories that it was the last to read."""
-    read: dict[str | None, set[LogDir]] = {}
-    for row in log_dirs:
-        if row.source == LOCAL:
-            read.setdefault(row.survey_id, set()).add(row.where)
-    seen = set(read.get(surveys[0].survey_id, ()))
+    seen: set[LogDir] = set()
     claims: dict[str | None, set[LogDir]] = {}
-    for survey in surveys[1:]:
-        own = read.get(survey.survey_id, set()) - seen
+    for survey in surveys:
+        own = {row.where for row in log_dirs.get(survey.survey_id, ()) if row.source == LOCAL} - seen
         seen |= own
-        if own:
+        if own and survey is not surveys[0]:
             claims[survey.survey_id] = own
     return claims
 

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 from lethe.pipeline import tables
 from lethe.pipeline.jobs.report import DayRange
 from lethe.pipeline.report.lake_reader import LakeReader, and_filters, of_days
-from lethe.pipeline.report.read_disks import LogDirRow, disk_coverage, read_log_dirs
+from lethe.pipeline.report.read_disks import LogDirs, disk_coverage, read_log_dirs
 from lethe.pipeline.report.read_earlier import KEPT_REASONS
 from lethe.pipeline.report.read_surveys import NEWEST_FIRST, day_of, plausible, rows_of_surveys
 from lethe.pipeline.report.values import LogDir, SurveyRow
@@ -72,7 +72,7 @@ def read_survey_trends(
     of read_compared_surveys. Raises LakeUnreadable."""
     if not surveys:
         return {}
-    log_dirs = _by_survey(read_log_dirs(lake, surveys))
+    log_dirs = read_log_dirs(lake, surveys)
     walk = _Walk(_findings(lake, rows_of_surveys(surveys)), log_dirs or {})
     periods: dict[int, list[SurveyRow]] = {}
     trends: dict[int, SurveyTrend] = {}
@@ -102,20 +102,17 @@ def _unseen(trend: SurveyTrend) -> SurveyTrend:
     return trend._replace(found=trend.found or None, gone=trend.gone or None, left_over=trend.left_over or None)
 
 
-def _saw_everything(surveys: Sequence[SurveyRow], log_dirs: Mapping[str | None, Sequence[LogDirRow]] | None) -> bool:
-    if log_dirs is None or not any(survey.complete for survey in surveys):
+def _saw_everything(surveys: Sequence[SurveyRow], log_dirs: LogDirs | None) -> bool:
+    if not any(survey.complete for survey in surveys):
         return False
-    newest_first = list(reversed(surveys))
-    coverage = disk_coverage([row for each in newest_first for row in log_dirs.get(each.survey_id, ())], newest_first)
+    coverage = disk_coverage(log_dirs, surveys[::-1])
     return coverage is not None and not coverage.unread
 
 
 class _Walk:
     """Compares each survey with those before it, the oldest first."""
 
-    def __init__(
-        self, findings: Mapping[str | None, _Seen], log_dirs: Mapping[str | None, Sequence[LogDirRow]]
-    ) -> None:
+    def __init__(self, findings: Mapping[str | None, _Seen], log_dirs: LogDirs) -> None:
         self._findings: Final = findings
         self._log_dirs: Final = log_dirs
         self.known: Final[dict[_FindingKey, str | None]] = {}
@@ -164,13 +161,4 @@ def _findings(lake: LakeReader, where: Any) -> Mapping[str | None, _Seen]:
                 seen.pending.add(key)
             else:
                 seen.left_over[key] = reason
-    return found
-
-
-def _by_survey(rows: Sequence[LogDirRow] | None) -> Mapping[str | None, Sequence[LogDirRow]] | None:
-    if rows is None:
-        return None
-    found: dict[str | None, list[LogDirRow]] = {}
-    for row in rows:
-        found.setdefault(row.survey_id, []).append(row)
     return found
