@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from lethe.pipeline.io.files import matches
+from lethe.pipeline.io.local_files import file_identity
 
 ENDING: Final = ".jsonl"
 HEAD_BYTES: Final = 65_536
@@ -283,21 +284,13 @@ def survey_fingerprint(places: Iterable[str]) -> str:
 
 
 def _survey_files(directory: Path) -> str:
-    """Return name, size and time of each file; empty if the directory is no kept survey. Old surveys may be removed at
+    """Return name and identity of each file; empty if the directory is no kept survey. Old surveys may be removed at
     any moment, and a link may be broken."""
     try:
         (directory / "survey.json").stat()
-        return "".join(f"{file}\0{_file_fingerprint(file)}\0" for file in sorted(directory.iterdir()))
+        return "".join(f"{file}\0{file_identity(str(file))}\0" for file in sorted(directory.iterdir()))
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
         # What cannot be seen may be a survey.
         return f"{directory}\0{error.strerror}\0"
-
-
-def _file_fingerprint(file: Path) -> str:
-    try:
-        status = file.stat()
-    except FileNotFoundError:
-        return "gone"
-    return f"{status.st_size} {status.st_mtime_ns}"
