@@ -16,13 +16,12 @@ from lethe.pipeline.report.lake_reader import LakeReader, and_filters, of_days
 from lethe.pipeline.report.read_disks import disk_coverage, read_log_dirs
 from lethe.pipeline.report.read_earlier import read_earlier
 from lethe.pipeline.report.read_owed import read_promises
-from lethe.pipeline.report.read_spans import read_deletions
+from lethe.pipeline.report.read_spans import INSTANTS, read_deletions
 from lethe.pipeline.report.read_surveys import read_surveys, rows_of_surveys
 from lethe.pipeline.report.read_trends import read_trends
 from lethe.pipeline.report.values import (
     BadLine,
     DailySlo,
-    Deletions,
     Finding,
     FindingCount,
     Reclaim,
@@ -103,25 +102,12 @@ def _read(lake: LakeReader, title: str, days: DayRange) -> Report:
 
 def newest_instant(report: Report) -> int | None:
     """Return the newest instant in any of the values."""
-    deletions: Deletions = report.deletions
-    progress = deletions.progress
     known: list[int | None] = [row.taken_at for row in (report.newest, *report.surveys.shown) if row is not None]
     known += [
         row.since + row.waiting_ms for row in report.stuck.shown if row.since is not None and row.waiting_ms is not None
     ]
     known += [each for row in report.tenures.shown for each in (row.elected_at, row.active_at, row.resigned_at)]
-    for span in deletions.shown:
-        known += [
-            span.marked_at,
-            span.done_at,
-            span.bytes_gone_at,
-            span.let_go_at,
-            span.vanished_at,
-            span.last_ack_at,
-            span.tombstoned_at,
-        ]
-    if progress is not None:
-        known.append(progress.start)
+    known += [getattr(span, name) for span in report.deletions.shown for name in INSTANTS]
     return max((each for each in known if each is not None), default=None)
 
 

@@ -37,7 +37,8 @@ _STEP_WIDTHS_MS: Final = tuple(
     1000 * seconds
     for seconds in (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 10_800, 21_600, 86_400)
 )
-_INSTANTS: Final = tuple(name for name in DeletionSpan._fields if name.endswith("_at") and name != "settled_at")
+INSTANTS: Final = tuple(name for name in DeletionSpan._fields if name.endswith("_at") and name != "settled_at")
+"""Columns of what happened in a deletion; what is owed is settled after it."""
 _TIMES: Final = {"deleted": "deleted_ms", "reclaimed": "reclaimed_ms"}
 _PERCENTS: Final = (0.5, 0.9, 0.99, 1.0)
 
@@ -84,7 +85,7 @@ class _Totals:
     waited: int = 0
     held: int = 0
     outcomes: Counter[str | None] = field(default_factory=Counter)
-    times_ms: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in _INSTANTS})
+    times_ms: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in INSTANTS})
     """By column: the first and the last instant of each batch."""
     kept: dict[str, pa.Table] = field(default_factory=dict)
     """Spans that may be shown, by reason."""
@@ -100,7 +101,7 @@ class _Totals:
         self.held += pc.sum(pc.greater(batch.column("held_ms"), 0)).as_py() or 0
         for each in pc.value_counts(batch.column("outcome")).to_pylist():
             self.outcomes[each["values"]] += each["counts"]
-        for name in _INSTANTS:
+        for name in INSTANTS:
             found = pc.min_max(milliseconds(batch.column(name))).as_py()
             self.times_ms[name] += [ms for ms in found.values() if ms is not None]
         self._took.append(batch.select(["replicas", *_TIMES.values()]))
