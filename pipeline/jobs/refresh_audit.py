@@ -92,7 +92,7 @@ def refresh_audit(lake: Lake, days: Collection[datetime.date], rules: Sequence[R
 
 def verdict(lake: Lake, days: Collection[datetime.date]) -> AuditResult:
     """Return what the audit has found of these days, and of the days after them."""
-    return count_violations(lake.read(tables.VIOLATIONS, with_next_days(days))) if days else AuditResult(())
+    return count_violations(lake.read(tables.VIOLATIONS, with_next_days(days))) if days else AuditResult(0, 0)
 
 
 def with_next_days(days: Collection[datetime.date]) -> list[datetime.date]:
