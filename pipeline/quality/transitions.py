@@ -17,8 +17,6 @@ shuffle little data, a history is identified by a hash, and the lines are looked
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import IntEnum
 from itertools import chain
 from typing import Final
 
@@ -44,17 +42,20 @@ from lethe.protocol.journal import EventRecordType
 _REPLICA: Final = "replica"
 _NO_BROKER: Final = -1
 _SUSPECT: Final = ("partition", "broker", "seq", "seq_before", "time_before", "left_in")
-_FIRST: Final[Mapping[str, tuple[IntEnum, ...]]] = {
+_FIRST: Final = (
     # The states that are set without a line, and the one of what is not there.
-    "replica": (
-        ReplicaState.ONLINE,
-        ReplicaState.DELETION_INELIGIBLE,
-        ReplicaState.NEW,
-        ReplicaState.NON_EXISTENT,
-    ),
-    "partition": tuple(PartitionState),
+    f"replica {ReplicaState.ONLINE.name}",
+    f"replica {ReplicaState.DELETION_INELIGIBLE.name}",
+    f"replica {ReplicaState.NEW.name}",
+    f"replica {ReplicaState.NON_EXISTENT.name}",
+    *(f"partition {state.name}" for state in PartitionState),
+)
+_CODES: Final = {
+    **{f"replica {state.name}": int(state) for state in ReplicaState},
+    **{f"partition {state.name}": 100 + int(state) for state in PartitionState},
 }
-
+"""A number for each state of each machine: replicas from 0, partitions from 100."""
+_BEGUN: Final = ("begun_source", "begun_run", "begun_seq", "begun_topic", "begun_broker")
 _DELETED: Final = f"replica {ReplicaState.DELETION_SUCCESSFUL.name}"
 
 
@@ -218,32 +219,21 @@ def _history() -> Column:
     return F.xxhash64("source", "run", "topic", "machine", "broker")
 
 
-def _codes() -> dict[str, int]:
-    """Return a number for each state of each machine: replicas from 0, partitions from 100."""
-    codes = {f"replica {state.name}": int(state) for state in ReplicaState}
-    return codes | {f"partition {state.name}": 100 + int(state) for state in PartitionState}
-
-
 def _state_numbers() -> Column:
     """Return a map from `replica ONLINE` to its number."""
-    return F.create_map(*[F.lit(each) for each in chain.from_iterable(_codes().items())])
+    return F.create_map(*[F.lit(each) for each in chain.from_iterable(_CODES.items())])
 
 
 def _state_name() -> Column:
-    names = {number: name.split(" ")[1] for name, number in _codes().items()}
+    names = {number: name.split(" ")[1] for name, number in _CODES.items()}
     return F.create_map(*[F.lit(each) for each in chain.from_iterable(names.items())])[F.col("left_in")]
-
-
-def _first_numbers() -> list[int]:
-    codes = _codes()
-    return [codes[f"{machine} {state.name}"] for machine, states in _FIRST.items() for state in states]
 
 
 def _is_suspect() -> Column:
     begins_in, left_in = F.col("begins_in"), F.col("left_in")
     silently_new = (left_in == int(ReplicaState.NON_EXISTENT)) & (begins_in == int(ReplicaState.NEW))
     does_not_follow = left_in.isNotNull() & (left_in != begins_in) & ~silently_new
-    return does_not_follow | (left_in.isNull() & ~begins_in.isin(_first_numbers()))
+    return does_not_follow | (left_in.isNull() & ~begins_in.isin([_CODES[name] for name in _FIRST]))
 
 
 def _with_known_start(suspects: DataFrame, rare: DataFrame) -> DataFrame:
@@ -264,7 +254,6 @@ def _without_gaps(suspects: DataFrame, rare: DataFrame) -> DataFrame:
 
 def _without_restarts(suspects: DataFrame, beginnings: DataFrame) -> DataFrame:
     """Drop steps whose history restarted in between, in an allowed first state."""
-    first = [f"{machine} {state.name}" for machine, states in _FIRST.items() for state in states]
     begins_in = F.concat_ws(" ", "machine", "before")
     is_unasked = (F.col("begun_broker") == F.col("broker")) & (begins_in == _DELETED)
     anew = (
@@ -273,41 +262,32 @@ def _without_restarts(suspects: DataFrame, beginnings: DataFrame) -> DataFrame:
         & (F.col("begun_seq") > F.coalesce("seq_before", F.lit(0)))
         & (F.col("begun_seq") < F.col("seq"))
         & (F.col("begun_topic").isNull() | (F.col("begun_topic") == F.col("topic")))
-        & F.when(F.col("begun_broker").isNotNull(), is_unasked).otherwise(begins_in.isin(first))
+        & F.when(F.col("begun_broker").isNotNull(), is_unasked).otherwise(begins_in.isin(*_FIRST))
     )
     return suspects.join(beginnings, anew, "left_anti")
 
 
 def _restarts(evidence: Evidence, shared: SharedFrames) -> DataFrame:
-    """Return restarts of histories: `begun_source, begun_run, begun_seq, begun_topic, begun_broker`. A null topic means
-    all topics; a null broker means all replicas and partitions."""
+    """Return restarts of histories, with the columns _BEGUN. A null topic means all topics; a null broker means all
+    replicas and partitions."""
     what, kind = F.get_json_object("data", "$.what"), F.col("type")
     of_all = (kind == EventRecordType.ELECTION.value) & (what == "elected")
     of_topic = ((kind == EventRecordType.REFUSAL.value) & (what == KEEPING)) | (kind == EventRecordType.SET_ASIDE.value)
     is_controller = F.col("source").startswith("/lethe/controller/")
+    no_broker = F.lit(None).cast("int").alias("broker")
     rare = shared.rare.where(is_controller & (of_all | of_topic)).select(
-        F.col("source").alias("begun_source"),
-        F.col("run").alias("begun_run"),
-        F.col("seq").alias("begun_seq"),
-        F.when(~of_all, topic_of_subject()).alias("begun_topic"),
-        F.lit(None).cast("int").alias("begun_broker"),
+        "source", "run", "seq", F.when(~of_all, topic_of_subject()).alias("topic"), no_broker
     )
     line = F.col("done_line")
     done = evidence.recent_deletions.where(line.isNotNull()).select(
-        F.substring_index(line, " ", 1).alias("begun_source"),
-        F.regexp_extract(line, " ([^ ]*)-[^-]*$", 1).alias("begun_run"),
-        F.substring_index(line, "-", -1).try_cast("bigint").alias("begun_seq"),
-        F.col("topic").alias("begun_topic"),
-        F.lit(None).cast("int").alias("begun_broker"),
+        F.substring_index(line, " ", 1).alias("source"),
+        F.regexp_extract(line, " ([^ ]*)-[^-]*$", 1).alias("run"),
+        F.substring_index(line, "-", -1).try_cast("bigint").alias("seq"),
+        "topic",
+        no_broker,
     )
-    deleted = unhosted_replicas(shared.rare).select(
-        F.col("source").alias("begun_source"),
-        F.col("run").alias("begun_run"),
-        F.col("seq").alias("begun_seq"),
-        F.col("topic").alias("begun_topic"),
-        F.col("broker").alias("begun_broker"),
-    )
-    return rare.unionByName(done).unionByName(deleted)
+    deleted = unhosted_replicas(shared.rare).select("source", "run", "seq", "topic", "broker")
+    return rare.unionByName(done).unionByName(deleted).toDF(*_BEGUN)
 
 
 # --- ranges -------------------------------------------------------------------------------------------------------
