@@ -104,26 +104,20 @@ def _described(detail: Column, event_ids: Column) -> tuple[Column, Column]:
     return detail.alias("detail"), event_ids.alias("event_ids")
 
 
-def records_of_type(
-    events: DataFrame, kind: EventRecordType, data: StructType, writer: str = "controller"
-) -> DataFrame:
-    """Return the records of one type by one kind of writer: `source, run, seq, id, time, subject` and the data's
-    fields."""
-    parsed = F.from_json("data", data)
-    return (
-        events.where((F.col("type") == kind.value) & F.col("source").startswith(f"/lethe/{writer}/"))
-        .select("source", run().alias("run"), number().alias("seq"), "id", "time", "subject", parsed.alias("data"))
-        .select("source", "run", "seq", "id", "time", "subject", "data.*")
-    )
+def agents_records(events: DataFrame, kind: EventRecordType, data: StructType) -> DataFrame:
+    """Return agents' records of one type: `source, run, seq, id, time, subject` and the data's fields."""
+    of_agents = events.where((F.col("type") == kind.value) & F.col("source").startswith("/lethe/broker/"))
+    return _with_data(of_agents.withColumns({"run": run(), "seq": number()}), data)
 
 
 def rare_records_of_type(rare: DataFrame, kind: EventRecordType, data: StructType) -> DataFrame:
-    """Return records as `records_of_type` does, of a type in RARE_TYPES."""
-    return (
-        rare.where(F.col("type") == kind.value)
-        .withColumn("data", F.from_json("data", data))
-        .select("source", "run", "seq", "id", "time", "subject", "data.*")
-    )
+    """Return records as `agents_records` does, of a type in RARE_TYPES."""
+    return _with_data(rare.where(F.col("type") == kind.value), data)
+
+
+def _with_data(records: DataFrame, data: StructType) -> DataFrame:
+    parsed = records.withColumn("data", F.from_json("data", data))
+    return parsed.select("source", "run", "seq", "id", "time", "subject", "data.*")
 
 
 def gaps(rare: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from lethe.pipeline.quality.evidence import Evidence, SharedFrames, is_next_day, record_name, records_of_type
+from lethe.pipeline.quality.evidence import Evidence, SharedFrames, agents_records, is_next_day, record_name
 from lethe.pipeline.transforms.counting import plural_of
 from lethe.protocol.journal import EventRecordType
 from lethe.protocol.kafka.directory_names import NEVER_CUT
@@ -52,7 +52,7 @@ def freed(evidence: Evidence) -> DataFrame:
     directory and topic whose vanished and freed bytes differ by more than TOLERANCE."""
     seen = _vanished(evidence).alias("seen")
     told = (
-        records_of_type(evidence.controller_events, EventRecordType.BYTES_FREED, _FREED, writer="broker")
+        agents_records(evidence.controller_events, EventRecordType.BYTES_FREED, _FREED)
         .withColumn("broker", F.substring_index("source", "/", -1).try_cast("int"))
         .alias("freed")
     )

@@ -25,9 +25,9 @@ from pyspark.sql.types import (
 from lethe.pipeline.quality.evidence import (
     Evidence,
     SharedFrames,
+    agents_records,
     rare_records_of_type,
     record_name,
-    records_of_type,
     skew,
     violation,
 )
@@ -144,7 +144,7 @@ def obeyed_late(evidence: Evidence, _: SharedFrames) -> DataFrame:
     detail = F.format_string(words, "api", "controller", "controller_epoch", "highest")
     heard = F.greatest(F.max("controller_epoch").over(today), F.max("controller_epoch").over(yesterday))
     return (
-        records_of_type(evidence.controller_events, EventRecordType.REQUEST, _REQUEST, writer="broker")
+        agents_records(evidence.controller_events, EventRecordType.REQUEST, _REQUEST)
         .withColumn("day", F.unix_date(F.to_date("time")))
         .withColumn("highest", heard)
         .where("controller_epoch < highest AND coalesce(answers['NONE'], 0) > 0")
