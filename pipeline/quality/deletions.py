@@ -21,15 +21,14 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
 
 from lethe.pipeline.literals import day_value
 from lethe.pipeline.outcomes import DONE, OPEN, VANISHED
 from lethe.pipeline.quality.evidence import (
     Evidence,
     SharedFrames,
+    elections,
     gaps,
-    rare_records_of_type,
     record_name,
     skew,
     topic_violation,
@@ -37,9 +36,7 @@ from lethe.pipeline.quality.evidence import (
 )
 from lethe.pipeline.quality.ranges import are_valid, numbers_in
 from lethe.pipeline.transforms.counting import plural_of
-from lethe.protocol.journal import EventRecordType
 
-_ELECTION: Final = StructType([StructField("what", StringType()), StructField("epoch", StringType())])
 _STEPS: Final = ("started_at", "tombstoned_at", "acknowledged_at", "znodes_gone_at", "done_at", "let_go_at", "last_at")
 _ORDER: Final = (
     ("marked_at", "queued_at"),
@@ -118,7 +115,7 @@ def _number_of(line: str) -> Column:
 def without_outcome(evidence: Evidence, shared: SharedFrames) -> DataFrame:
     """Deletions without an end that a later controller does not mention."""
     taken_over = (
-        rare_records_of_type(shared.rare, EventRecordType.ELECTION, _ELECTION)
+        elections(shared.rare)
         .where(F.col("what") == "active")
         .select(F.struct("time", "subject", record_name().alias("line")).alias("active"))
     )

@@ -120,6 +120,12 @@ def _with_data(records: DataFrame, data: StructType) -> DataFrame:
     return parsed.select("source", "run", "seq", "id", "time", "subject", "data.*")
 
 
+def elections(rare: DataFrame) -> DataFrame:
+    """Return records about elections: `source, run, seq, id, time, subject, what, epoch`."""
+    found = rare.where(F.col("type") == EventRecordType.ELECTION.value)
+    return found.select("source", "run", "seq", "id", "time", "subject", "said.what", "said.epoch")
+
+
 def gaps(rare: DataFrame) -> DataFrame:
     """Return records of losses: `gap_source, gap_run, gap_seq, lost_from, lost_until`. `gap_seq` is null for a loss on
     the way through a Kafka topic alone, which is not numbered in its run."""

@@ -26,6 +26,7 @@ from lethe.pipeline.quality.evidence import (
     Evidence,
     SharedFrames,
     agents_records,
+    elections,
     rare_records_of_type,
     record_name,
     skew,
@@ -35,7 +36,6 @@ from lethe.protocol.journal import EventRecordType
 
 MAX_WRITE_MS: Final = 86_400_000
 """Maximum duration of a write, in ms; a line with more is ignored."""
-_ELECTION: Final = StructType([StructField("what", StringType()), StructField("epoch", IntegerType())])
 _WRITE: Final = StructType(
     [
         StructField("fenced", BooleanType()),
@@ -54,11 +54,6 @@ _REQUEST: Final = StructType(
 )
 
 
-def _elections(shared: SharedFrames) -> DataFrame:
-    """`source, run, seq, id, time, subject, what, epoch`."""
-    return rare_records_of_type(shared.rare, EventRecordType.ELECTION, _ELECTION)
-
-
 def falling_epochs(_: Evidence, shared: SharedFrames) -> DataFrame:
     """Elections in an epoch that another election had, or after a higher one."""
     # All elections of a cluster are few: they fit into one partition.
@@ -69,7 +64,7 @@ def falling_epochs(_: Evidence, shared: SharedFrames) -> DataFrame:
         "epoch %d before epoch %d, at %s", "epoch", "before", F.col("before_at").cast("string")
     )
     return (
-        _elections(shared)
+        elections(shared.rare)
         .where(F.col("what") == "elected")
         .withColumns(
             {
@@ -85,9 +80,9 @@ def falling_epochs(_: Evidence, shared: SharedFrames) -> DataFrame:
 
 def overlapping(_: Evidence, shared: SharedFrames) -> DataFrame:
     """Tenures whose recorded end is after another controller became active."""
-    elections = _elections(shared)
-    ended = elections.where(F.col("what") == "resigned")
-    active = elections.where(F.col("what") == "active").select(
+    terms = elections(shared.rare)
+    ended = terms.where(F.col("what") == "resigned")
+    active = terms.where(F.col("what") == "active").select(
         F.col("source").alias("other"),
         F.col("subject").alias("other_subject"),
         F.col("epoch").alias("other_epoch"),
@@ -112,7 +107,7 @@ def overlapping(_: Evidence, shared: SharedFrames) -> DataFrame:
 
 def unfenced_writes(_: Evidence, shared: SharedFrames) -> DataFrame:
     """Fenced writes that began in another controller's tenure and took effect."""
-    elected = _elections(shared).where(F.col("what") == "elected")
+    elected = elections(shared.rare).where(F.col("what") == "elected")
     own = elected.select("source", "run", F.col("seq").alias("elected_seq"), "epoch")
     later = elected.select(F.col("epoch").alias("later_epoch"), F.col("time").alias("elected_at"))
     took_ms = F.when(F.col("took_ms").between(0, MAX_WRITE_MS), F.col("took_ms"))

@@ -270,7 +270,7 @@ def _without_restarts(suspects: DataFrame, beginnings: DataFrame) -> DataFrame:
 def _restarts(evidence: Evidence, shared: SharedFrames) -> DataFrame:
     """Return restarts of histories, with the columns _BEGUN. A null topic means all topics; a null broker means all
     replicas and partitions."""
-    what, kind = F.get_json_object("data", "$.what"), F.col("type")
+    what, kind = F.col("said.what"), F.col("type")
     of_all = (kind == EventRecordType.ELECTION.value) & (what == "elected")
     of_topic = ((kind == EventRecordType.REFUSAL.value) & (what == KEEPING)) | (kind == EventRecordType.SET_ASIDE.value)
     is_controller = F.col("source").startswith("/lethe/controller/")
