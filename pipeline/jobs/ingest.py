@@ -49,15 +49,6 @@ class JournalIngest(NamedTuple):
     """What is known of these files now."""
 
 
-class AddedCounts(NamedTuple):
-    """Counts of staged rows."""
-
-    read: int
-    new: int
-    late: int
-    """New rows of days before the newest day that bronze had."""
-
-
 def ingest_journal(
     spark: SparkSession,
     lake: Lake,
@@ -90,7 +81,6 @@ def ingest_journal(
         return stage_lines(lake, lines, ingested_at=ingested_at, batch_id=batch_id, where=within(days))
 
     staged = _stage_around_damage(spark, stage, unread, damaged)
-    had = lake.days(CONTROLLER_EVENTS)
     aside = bronze_events.quarantine_rows(staged.quarantined())
     bad = staged.quarantined_by(SOURCE_FILE)
     if damaged:
@@ -100,7 +90,7 @@ def ingest_journal(
     replace_quarantined(lake, aside, quarantined, [*unread, *_names_before_compression(files)])
     by_file = staged.rows_by_file()
     by_day = count_by_day(by_file)
-    added = add_new_records(lake, staged, had, by_day)
+    added = add_new_records(lake, staged, by_day)
     now_known: dict[str, KnownFile] = read_before
     if had_late:
         _release_late(lake, days)
@@ -110,7 +100,7 @@ def ingest_journal(
         CONTROLLER_EVENTS.name,
         before.read + added.read + quarantined,
         added.new,
-        before.duplicate + added.read - added.new,
+        before.duplicate + added.duplicate,
         added.late,
         before.quarantined + quarantined,
     )
@@ -133,12 +123,12 @@ def counts_of_known_files(known: Collection[KnownFile], days: DayRange) -> Inges
     return IngestCounts(CONTROLLER_EVENTS.name, records + quarantined, 0, records, 0, quarantined)
 
 
-def count_by_day(by_file: Mapping[tuple[str, datetime.date], int]) -> dict[datetime.date, int]:
+def count_by_day(by_file: Mapping[tuple[str, datetime.date], int]) -> Counter[datetime.date]:
     """Return the number of rows by day."""
     found: Counter[datetime.date] = Counter()
     for (_, day), count in by_file.items():
         found[day] += count
-    return dict(found)
+    return found
 
 
 def _known_now(
@@ -229,13 +219,10 @@ def _release_late(lake: Lake, days: DayRange) -> None:
 
 
 def add_new_records(
-    lake: Lake,
-    staged: StagedRows,
-    had: Sequence[datetime.date],
-    by_day: Mapping[datetime.date, int],
-    batch: Batch | None = None,
-) -> AddedCounts:
-    """Add the new rows among the staged ones, of which there are so many `by_day`. `had` are the days of bronze."""
+    lake: Lake, staged: StagedRows, by_day: Counter[datetime.date], batch: Batch | None = None
+) -> IngestCounts:
+    """Add the new rows among the staged ones, of which there are so many `by_day`."""
+    had = lake.days(CONTROLLER_EVENTS)
     bronze = lake.read(CONTROLLER_EVENTS, staged.days())
     new = Counter(by_day)
     doubled = _doubled_keys(staged.read(), bronze).persist()
@@ -246,7 +233,8 @@ def add_new_records(
         doubled.unpersist()
     lake.add_pending_days(staged.days())
     staged.commit(batch)
-    return AddedCounts(sum(by_day.values()), sum(new.values()), _count_late(new, had))
+    late = sum(count for day, count in new.items() if had and day < had[-1])
+    return IngestCounts(CONTROLLER_EVENTS.name, by_day.total(), new.total(), by_day.total() - new.total(), late)
 
 
 def _doubled_keys(staged: DataFrame, bronze: DataFrame) -> DataFrame:
@@ -268,8 +256,3 @@ def _known_rows(placed: DataFrame, bronze: DataFrame, doubled: DataFrame) -> Dat
 
 def _hash() -> Column:
     return F.xxhash64(*KEY).alias("key")
-
-
-def _count_late(by_day: Mapping[datetime.date, int], had: Sequence[datetime.date]) -> int:
-    """Rows of days before the newest of `had`."""
-    return sum(count for day, count in by_day.items() if had and day < max(had))

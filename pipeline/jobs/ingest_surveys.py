@@ -122,8 +122,8 @@ def ingest_surveys(
 
 def counts_of_known_surveys(known: KnownSurveys) -> list[IngestCounts]:
     """Return the counts of surveys that are known: nothing of them is new."""
-    nothing = (IngestCounts(table.name, 0, 0, 0, 0, 0) for table in TABLE_OF_FILE.values())
-    return [IngestCounts(tables.SURVEYS.name, known.read, 0, known.of_cluster, 0, 0), *nothing]
+    nothing = (IngestCounts(table.name) for table in TABLE_OF_FILE.values())
+    return [IngestCounts(tables.SURVEYS.name, known.read, duplicate=known.of_cluster), *nothing]
 
 
 def _ingest_rows(
@@ -170,7 +170,7 @@ def _ingest_rows(
         each.staged.commit()
     usable = Counter({each.file.name: each.usable for each in files})
     taken = [
-        IngestCounts(table.name, usable[name] + wrong[name], usable[name], 0, 0, wrong[name])
+        IngestCounts(table.name, usable[name] + wrong[name], usable[name], quarantined=wrong[name])
         for name, table in TABLE_OF_FILE.items()
     ]
     return taken, new, [*refused, *strange, *doubled]

@@ -173,11 +173,10 @@ class MicroBatchRunner:
                 more = more.join(had, ["_source_file", "line_hash"], "left_anti")
             if more.limit(1).count():
                 lake.replace_table(QUARANTINE, bronze_events.add_quarantine_rows(had, more), batch)
-        by_day = count_by_day(staged.rows_by_file())
-        facts, new, _ = add_new_records(lake, staged, lake.days(CONTROLLER_EVENTS), by_day, batch)
+        added = add_new_records(lake, staged, count_by_day(staged.rows_by_file()), batch)
         late, lost = aside.pop(bronze_events.LATE, 0), aside.pop(bronze_events.LOST, 0)
         bad = sum(aside.values())
-        return LineCounts(facts + late + bad, new, facts - new, late, bad, lost, lasting)
+        return LineCounts(added.read + late + bad, added.new, added.duplicate, late, bad, lost, lasting)
 
     def _ingest_surveys(self, ingested_at: Column, name: str) -> SurveyIngest:
         """Read nothing if the listing is unchanged."""

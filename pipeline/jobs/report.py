@@ -50,12 +50,12 @@ class IngestCounts(NamedTuple):
     """Counts of the rows that were read for one bronze table. new + duplicate + quarantined = read."""
 
     table: str
-    read: int
-    new: int
-    duplicate: int
-    late: int
+    read: int = 0
+    new: int = 0
+    duplicate: int = 0
+    late: int = 0
     """New rows of days before the newest day that the table had."""
-    quarantined: int
+    quarantined: int = 0
 
 
 class SurveyRefusal(NamedTuple):
