@@ -163,21 +163,23 @@ def _second(time: Column | str) -> Column:
 
 def quarantine_rows(staged: DataFrame) -> DataFrame:
     """Return rows of QUARANTINE from staged rows."""
-    return (
-        staged.where("not kept")
-        .groupBy("_source_file", F.sha2(F.encode("data", "utf-8"), 256).alias("line_hash"))
-        .agg(
-            # A late line is valid and may exist nowhere else: it is kept whole.
-            F.min(F.when(F.col("type") == LATE, F.col("data")).otherwise(_first_characters("data"))).alias("line"),
-            F.min("type").alias("reason"),
-            F.min("subject").alias("detail"),
-            F.count(F.lit(1)).alias("copies"),
-        )
+    names = {"_source_file": "file", "data": "value", "type": "reason", "subject": "detail"}
+    return counted_copies(staged.where("not kept").select(*(F.col(name).alias(to) for name, to in names.items())))
+
+
+def counted_copies(lines: DataFrame) -> DataFrame:
+    """Return rows of QUARANTINE from (value, file, reason, detail): one for all copies of a line in a file."""
+    value = F.col("value")
+    first_characters = F.substring(F.make_valid_utf8(value), 1, MAX_QUARANTINED_CHARACTERS)
+    return lines.groupBy(
+        F.col("file").alias("_source_file"), F.sha2(F.encode(value, "utf-8"), 256).alias("line_hash")
+    ).agg(
+        # A late line is valid and may exist nowhere else: it is kept whole.
+        F.min(F.when(F.col("reason") == LATE, value).otherwise(first_characters)).alias("line"),
+        F.min("reason").alias("reason"),
+        F.min("detail").alias("detail"),
+        F.count(F.lit(1)).alias("copies"),
     )
-
-
-def _first_characters(text: str) -> Column:
-    return F.substring(F.make_valid_utf8(text), 1, MAX_QUARANTINED_CHARACTERS)
 
 
 # --- lines as they are written ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from lethe.pipeline.transforms.bronze_events import MAX_QUARANTINED_CHARACTERS
+from lethe.pipeline.transforms.bronze_events import counted_copies
 from lethe.pipeline.transforms.contract import to_schema
 from lethe.pipeline.transforms.said import MAX_BYTES
 from lethe.protocol.findings import Reason
@@ -95,19 +95,7 @@ def mark_duplicates(parsed: DataFrame, key: Sequence[str]) -> DataFrame:
 
 def quarantine_rows(parsed: DataFrame, reason: str = REASON) -> DataFrame:
     """The rows of QUARANTINE among parsed lines."""
-    return (
-        parsed.where(F.col("detail").isNotNull())
-        .groupBy(F.col("file").alias("_source_file"), F.sha2(F.encode("value", "utf-8"), 256).alias("line_hash"))
-        .agg(F.min("value").alias("value"), F.min("detail").alias("detail"), F.count(F.lit(1)).alias("copies"))
-        .select(
-            "_source_file",
-            "line_hash",
-            F.substring(F.make_valid_utf8("value"), 1, MAX_QUARANTINED_CHARACTERS).alias("line"),
-            F.lit(reason).alias("reason"),
-            "detail",
-            "copies",
-        )
-    )
+    return counted_copies(parsed.where(F.col("detail").isNotNull()).withColumn("reason", F.lit(reason)))
 
 
 def _json_schema(file: SurveyFile, table: StructType) -> StructType:
