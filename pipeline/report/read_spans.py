@@ -20,6 +20,7 @@ from lethe.pipeline.report.lake_reader import LakeReader, column_names, first_ro
 from lethe.pipeline.report.read_replicas import read_brokers
 from lethe.pipeline.report.values import Deletions, DeletionSpan, FreedBytes, Interval, Latency, PhaseProgress
 from lethe.pipeline.tables import DELETION_SPANS
+from lethe.pipeline.transforms.slo import ALL, SIZE_CLASSES, UNKNOWN
 
 SHOWN: Final = 40_000
 """Maximum number of deletions shown."""
@@ -29,10 +30,6 @@ STEPS: Final = 160
 """Maximum steps of the progress over time, and maximum number of `FreedBytes` bars."""
 PHASES: Final = ("marked_at", "tombstoned_at", "acknowledged_at", "znodes_gone_at", "bytes_gone_at")
 """Phases that the progress over time counts."""
-SIZE_CLASSES: Final = ((10, "1-9"), (100, "10-99"), (1000, "100-999"))
-LARGEST_CLASS: Final = "1000+"
-UNKNOWN_CLASS: Final = "unknown"
-"""No event record has the number of replicas."""
 _STEP_WIDTHS_MS: Final = tuple(
     1000 * seconds
     for seconds in (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 10_800, 21_600, 86_400)
@@ -117,16 +114,12 @@ class _Totals:
         found = []
         for measure, column in _TIMES.items():
             values = took.column(column)
-            found += _latency(measure, "all", values)
-            low = 1
-            for high, name in (*SIZE_CLASSES, (None, LARGEST_CLASS)):
-                of_class = pc.greater_equal(replicas, low)
-                if high is not None:
-                    of_class = pc.and_(of_class, pc.less(replicas, high))
-                    low = high
+            found += _latency(measure, ALL, values)
+            for name, least, most in SIZE_CLASSES:
+                of_class = pc.and_(pc.greater_equal(replicas, least), pc.less_equal(replicas, most))
                 found += _latency(measure, name, values.filter(of_class))
             unknown = pc.fill_null(pc.less(replicas, 1), True)
-            found += _latency(measure, UNKNOWN_CLASS, values.filter(unknown))
+            found += _latency(measure, UNKNOWN, values.filter(unknown))
         return found
 
 

@@ -13,6 +13,8 @@ from lethe.pipeline.transforms.contract import to_schema
 
 ALL: Final = "all"
 UNKNOWN: Final = "unknown"
+SIZE_CLASSES: Final = (("1-9", 1, 9), ("10-99", 10, 99), ("100-999", 100, 999), ("1000+", 1000, 2**31 - 1))
+"""Each with its least and its greatest number of replicas."""
 _PERCENTS: Final = (50, 90, 99)
 
 
@@ -46,14 +48,8 @@ def is_owing() -> Column:
 
 def size_class() -> Column:
     """The class by number of replicas; UNKNOWN if no line has that number."""
-    replicas = F.col("replicas")
-    return (
-        F.when(replicas >= 1000, "1000+")
-        .when(replicas >= 100, "100-999")
-        .when(replicas >= 10, "10-99")
-        .when(replicas >= 1, "1-9")
-        .otherwise(UNKNOWN)
-    )
+    classes = (F.when(F.col("replicas").between(least, most), name) for name, least, most in SIZE_CLASSES)
+    return F.coalesce(*classes, F.lit(UNKNOWN))
 
 
 def _latencies(what: str) -> list[Column]:
