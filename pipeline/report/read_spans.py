@@ -55,14 +55,11 @@ def read_deletions(lake: LakeReader, where: Any, limit: int = SHOWN) -> Deletion
         total=sums.total,
         done=sums.outcomes[DONE],
         owing=sums.owing,
-        reclaimed=sums.reclaimed,
         let_go=sums.outcomes[LET_GO],
         vanished=sums.outcomes[VANISHED],
         last_vanished_at=max(sums.times_ms[ENDED_AT[VANISHED]], default=None),
         open=sums.total - sum(sums.outcomes[outcome] for outcome in ENDED_AT),
         freed_bytes=sums.freed_bytes,
-        waited=sums.waited,
-        held=sums.held,
         latencies=tuple(sums.latencies()),
         progress=progress,
         freed=freed,
@@ -77,10 +74,7 @@ class _Totals:
     limit: int
     total: int = 0
     owing: int = 0
-    reclaimed: int = 0
     freed_bytes: int = 0
-    waited: int = 0
-    held: int = 0
     outcomes: Counter[str | None] = field(default_factory=Counter)
     times_ms: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in INSTANTS})
     """By column: the first and the last instant of each batch."""
@@ -92,10 +86,7 @@ class _Totals:
         self.total += batch.num_rows
         is_owing = pc.and_(pc.greater(batch.column("owed_replicas"), 0), pc.is_null(batch.column("settled_at")))
         self.owing += pc.sum(pc.and_(pc.equal(batch.column("outcome"), DONE), is_owing)).as_py() or 0
-        self.reclaimed += batch.num_rows - batch.column("bytes_gone_at").null_count
         self.freed_bytes += pc.sum(batch.column("freed_bytes")).as_py() or 0
-        self.waited += pc.sum(pc.greater(batch.column("waited_ms"), 0)).as_py() or 0
-        self.held += pc.sum(pc.greater(batch.column("held_ms"), 0)).as_py() or 0
         for each in pc.value_counts(batch.column("outcome")).to_pylist():
             self.outcomes[each["values"]] += each["counts"]
         for name in INSTANTS:

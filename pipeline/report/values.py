@@ -81,7 +81,6 @@ class DeletionSpan(NamedTuple):
     freed_directories: int | None
     freed_bytes: int | None
     held: tuple[Interval, ...]
-    held_ms: int | None
     waited_for: tuple[Interval, ...]
     waited_ms: int | None
     controllers: tuple[int, ...]
@@ -98,10 +97,8 @@ class DeletionSpan(NamedTuple):
 
 class DailySlo(NamedTuple):
     day: date
-    size_class: str | None
     deletions: int | None
     done: int | None
-    reclaimed: int | None
     let_go: int | None
     vanished: int | None
     open: int | None
@@ -115,8 +112,6 @@ class DailySlo(NamedTuple):
 
 class StuckDeletion(NamedTuple):
     topic: str | None
-    topic_id: str | None
-    span: int | None
     since: int | None
     waiting_ms: int | None
     phase: str | None
@@ -165,7 +160,6 @@ class Finding(NamedTuple):
 
 class FindingCount(NamedTuple):
     survey_id: str | None
-    taken_at: int | None
     broker: int | None
     place: str | None
     standing: str | None
@@ -255,7 +249,6 @@ class StaleTopic(NamedTuple):
     unwritten_days: int | None
     evidence: str | None
     created_at: int | None
-    taken_at: int | None
 
 
 class Tenure(NamedTuple):
@@ -327,15 +320,11 @@ class Deletions:
     done: int = 0
     owing: int = 0
     """Of the done ones: a broker still owes replicas."""
-    reclaimed: int = 0
     let_go: int = 0
     vanished: int = 0
     last_vanished_at: int | None = None
     open: int = 0
     freed_bytes: int = 0
-    waited: int = 0
-    """Number of deletions that waited for brokers."""
-    held: int = 0
     latencies: tuple[Latency, ...] = ()
     progress: PhaseProgress | None = None
     freed: tuple[FreedBytes, ...] = ()

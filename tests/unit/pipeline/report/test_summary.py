@@ -21,7 +21,7 @@ from lethe.pipeline.report.values import (
 )
 from lethe.protocol.clocks import CLOCKS_DIFFER_MS
 
-_STUCK = StuckDeletion("orders", None, 1, 0, 5, "queued", ("waits",), (3,), "both", "lethe explain orders")
+_STUCK = StuckDeletion("orders", 0, 5, "queued", ("waits",), (3,), "both", "lethe explain orders")
 _SURVEY = SurveyRow("s1", 5, 1, None, True, (), ())
 _BROKEN = Violation("acks", "error", "topic/orders", 1, "…", ())
 
@@ -32,7 +32,7 @@ TOLD = f"nothing left over{DISKS_DESCRIBED}"
 
 
 def counted(standing: str, many: int) -> FindingCount:
-    return FindingCount("s1", 5, 1, "disk", standing, "reason", many, 0)
+    return FindingCount("s1", 1, "disk", standing, "reason", many, 0)
 
 
 DONE = Report(
