@@ -138,6 +138,11 @@ class LakeReader:
         except (OSError, pa.ArrowException) as error:
             raise LakeUnreadable(f"{self.root}/{table.path} cannot be read: {error}") from error
 
+    def values(self, table: Table, columns: Sequence[str], where: Any = None) -> Iterator[tuple[Any, ...]]:
+        """Yield these columns of all rows that pass the filter, as `plain_rows`."""
+        for batch in self.batches(table, columns, where):
+            yield from plain_rows(batch, columns)
+
     def table(self, table: Table) -> pa.Table:
         """Return all rows of a small table."""
         schema = arrow_schema(table.schema)
@@ -192,9 +197,10 @@ class LakeReader:
         where: Any = None,
     ) -> Rows[Row]:
         """Return the first rows in that order, from the columns of the row type's fields."""
-        needed = dict.fromkeys((*column_names(row_type), *(name.removeprefix("-") for name in order)))
+        names = column_names(row_type)
+        needed = dict.fromkeys((*names, *(name.removeprefix("-") for name in order)))
         best, total = self.first(table, list(needed), order, limit, where)
-        return Rows(() if best is None else tuple(to_rows(best, row_type)), total)
+        return Rows(() if best is None else tuple(row_type(*row) for row in plain_rows(best, names)), total)
 
     def first(
         self, table: Table, columns: Sequence[str], order: Sequence[str], limit: int, where: Any = None
@@ -247,10 +253,9 @@ def column_names(row_type: Callable[..., Any]) -> list[str]:
     return ["_source_file" if name == "source_file" else name for name in fields]
 
 
-def to_rows(table: pa.Table, row_type: Callable[..., Row]) -> Iterator[Row]:
-    """Yield each row; instants become milliseconds, lists become tuples."""
-    columns = [_plain(table.column(name)) for name in column_names(row_type)]
-    return (row_type(*values) for values in zip(*columns, strict=True))
+def plain_rows(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of these columns, row by row: instants become milliseconds, lists become tuples."""
+    return zip(*(_plain(table.column(name)) for name in columns), strict=True)
 
 
 def milliseconds(column: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.lake_reader import LakeReader, column_names, to_rows
+from lethe.pipeline.report.lake_reader import LakeReader
 from lethe.pipeline.report.read_surveys import rows_of_surveys
 from lethe.pipeline.report.values import DiskCoverage, LogDir, SurveyRow
 from lethe.protocol.survey_records import LOCAL
@@ -47,9 +47,9 @@ def read_log_dirs(lake: LakeReader, surveys: Sequence[SurveyRow]) -> LogDirs | N
         return None
     where = rows_of_surveys(surveys) & (ds.field("kind") == "log-dir")
     found: dict[str | None, list[LogDirRow]] = {}
-    for batch in lake.batches(tables.AGENT_INVENTORY, column_names(LogDirRow), where):
-        for row in to_rows(batch, LogDirRow):
-            found.setdefault(row.survey_id, []).append(row)
+    for values in lake.values(tables.AGENT_INVENTORY, LogDirRow._fields, where):
+        row = LogDirRow(*values)
+        found.setdefault(row.survey_id, []).append(row)
     return found
 
 

@@ -26,7 +26,7 @@ from typing import Final
 import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
-from lethe.pipeline.report.lake_reader import LakeReader, column_names, to_rows
+from lethe.pipeline.report.lake_reader import LakeReader
 from lethe.pipeline.report.read_disks import LogDirs
 from lethe.pipeline.report.read_surveys import rows_of_surveys
 from lethe.pipeline.report.values import EarlierFindings, Finding, LogDir, Rows, SurveyRow
@@ -79,17 +79,15 @@ def _found(
     wanted = [row for row in surveys if row.survey_id in claims or row is newest]
     where = rows_of_surveys(wanted) & (ds.field("place") == "disk")
     where &= ds.field("reason").isin([reason.code for reason in KEPT_REASONS])
-    names = column_names(Finding)
     again: set[tuple[int | None, str | None]] = set()
     found: list[Finding] = []
-    for batch in lake.batches(tables.LEFTOVERS, [*names, "survey_id"], where):
-        ids = batch.column("survey_id").to_pylist()
-        for survey_id, finding in zip(ids, to_rows(batch, Finding), strict=True):
-            log_dir = (finding.what or "").rpartition("/")[0]
-            if survey_id == newest.survey_id:
-                again.add((finding.broker, finding.what))
-            elif LogDir(finding.broker, log_dir) in claims[survey_id]:
-                found.append(finding)
+    for survey_id, *values in lake.values(tables.LEFTOVERS, ["survey_id", *Finding._fields], where):
+        finding = Finding(*values)
+        log_dir = (finding.what or "").rpartition("/")[0]
+        if survey_id == newest.survey_id:
+            again.add((finding.broker, finding.what))
+        elif LogDir(finding.broker, log_dir) in claims[survey_id]:
+            found.append(finding)
     return (finding for finding in found if (finding.broker, finding.what) not in again)
 
 
@@ -101,11 +99,7 @@ def _topics(lake: LakeReader, newest: SurveyRow, findings: list[Finding]) -> dic
     if not names:
         return {}
     where = rows_of_surveys([newest]) & (ds.field("kind") == "topic") & ds.field("topic").isin(names)
-    return {
-        row["topic"]: row["topic_id"]
-        for batch in lake.batches(tables.ZNODE_SNAPSHOT, ["topic", "topic_id"], where)
-        for row in batch.to_pylist()
-    }
+    return dict(lake.values(tables.ZNODE_SNAPSHOT, ["topic", "topic_id"], where))
 
 
 def _is_still_possible(finding: Finding, newest: SurveyRow, topics: Mapping[str | None, str | None] | None) -> bool:

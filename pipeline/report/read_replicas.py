@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lethe.pipeline.report.lake_reader import LakeReader, milliseconds
+from lethe.pipeline.report.lake_reader import LakeReader, milliseconds, plain_rows
 from lethe.pipeline.report.values import BrokerReplicas, DeletionSpan, SpanKey
 from lethe.pipeline.tables import DELETION_SPANS, REPLICA_DELETIONS
 
@@ -38,8 +38,7 @@ def read_brokers(
         return {}
     found: dict[SpanKey, list[BrokerReplicas]] = {}
     known = _summed(pa.concat_tables(parts)).sort_by(_ORDER)
-    fields = (known.column(name).to_pylist() for name in (*_KEY, *(name for name, _ in _SUMS)))
-    for topic, topic_id, span, *rest in zip(*fields, strict=True):
+    for topic, topic_id, span, *rest in plain_rows(known, (*_KEY, *(name for name, _ in _SUMS))):
         found.setdefault((topic, topic_id or None, span), []).append(BrokerReplicas(*rest))
     return {key: tuple(rows) for key, rows in found.items()}
 

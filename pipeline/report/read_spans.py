@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lethe.pipeline.outcomes import DONE, ENDED_AT, LET_GO, VANISHED
-from lethe.pipeline.report.lake_reader import LakeReader, column_names, first_rows, milliseconds, to_rows
+from lethe.pipeline.report.lake_reader import LakeReader, first_rows, milliseconds, plain_rows
 from lethe.pipeline.report.read_replicas import read_brokers
 from lethe.pipeline.report.values import Deletions, DeletionSpan, FreedBytes, Interval, Latency, PhaseProgress
 from lethe.pipeline.tables import DELETION_SPANS
@@ -43,12 +43,13 @@ _PERCENTS: Final = (0.5, 0.9, 0.99, 1.0)
 def read_deletions(lake: LakeReader, where: Any, limit: int = SHOWN) -> Deletions:
     """Return the sums of all spans that pass the filter, and those that are shown: at most `limit`."""
     sums = _Totals(limit)
-    for batch in lake.batches(DELETION_SPANS, column_names(DeletionSpan), where):
+    for batch in lake.batches(DELETION_SPANS, DeletionSpan._fields, where):
         sums.add(batch)
     if not sums.total:
         return Deletions()
     progress, freed, freed_step = _over_time(lake, where, sums)
-    shown = tuple(_with_intervals(span) for span in to_rows(_chosen(sums.kept, limit), DeletionSpan))
+    chosen = plain_rows(_chosen(sums.kept, limit), DeletionSpan._fields)
+    shown = tuple(_with_intervals(DeletionSpan(*values)) for values in chosen)
     return Deletions(
         shown=shown,
         brokers=read_brokers(lake, where, shown),
@@ -144,15 +145,11 @@ def _chosen(kept: Mapping[str, pa.Table], limit: int) -> pa.Table:
     rest = len(tables[1])
     still_open = tables[0].slice(0, limit - min(rest, limit * 3 // 5))
     slow = tables[1].slice(0, max((limit - len(still_open)) // 2, limit - len(still_open) - rest))
-    known = set(_keys(slow))
+    known = set(plain_rows(slow, DELETION_SPANS.key))
     left = limit - len(still_open) - len(slow)
-    fresh = [number for number, key in enumerate(_keys(tables[2])) if key not in known]
+    fresh = [number for number, key in enumerate(plain_rows(tables[2], DELETION_SPANS.key)) if key not in known]
     together = pa.concat_tables([still_open, slow, tables[2].take(pa.array(fresh[:left], pa.int64()))])
     return first_rows(together, ("marked_at", *DELETION_SPANS.key), limit)
-
-
-def _keys(spans: pa.Table) -> list[tuple[Any, ...]]:
-    return list(zip(*(spans.column(name).to_pylist() for name in DELETION_SPANS.key), strict=True))
 
 
 def _with_intervals(span: DeletionSpan) -> DeletionSpan:

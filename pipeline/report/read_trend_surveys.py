@@ -152,13 +152,12 @@ def _findings(lake: LakeReader, where: Any) -> Mapping[str | None, _Seen]:
     found: dict[str | None, _Seen] = {}
     once: dict[_FindingKey, _FindingKey] = {}
     names = ("survey_id", "standing", "reason", *_FindingKey._fields)
-    for batch in lake.batches(tables.LEFTOVERS, names, where):
-        for survey_id, standing, reason, *rest in zip(*(batch.column(name).to_pylist() for name in names), strict=True):
-            key = _FindingKey(*rest)
-            key = once.setdefault(key, key)
-            seen = found.setdefault(survey_id, _Seen())
-            if standing == Standing.PENDING.code:
-                seen.pending.add(key)
-            else:
-                seen.left_over[key] = reason
+    for survey_id, standing, reason, *rest in lake.values(tables.LEFTOVERS, names, where):
+        key = _FindingKey(*rest)
+        key = once.setdefault(key, key)
+        seen = found.setdefault(survey_id, _Seen())
+        if standing == Standing.PENDING.code:
+            seen.pending.add(key)
+        else:
+            seen.left_over[key] = reason
     return found

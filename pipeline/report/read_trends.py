@@ -166,9 +166,8 @@ def _period(bounds: tuple[date, date], recorded: int, sums: _Deletions | None, o
 
 def _reclaimed(lake: LakeReader, where: Any, periods: Calendar) -> Mapping[int, int]:
     found: Counter[int] = Counter()
-    for batch in lake.batches(tables.DAILY_RECLAIM, ["day", "size_bytes"], where):
-        for day, size in zip(batch.column("day").to_pylist(), batch.column("size_bytes").to_pylist(), strict=True):
-            found[periods.place(day)] += size or 0
+    for day, size in lake.values(tables.DAILY_RECLAIM, ["day", "size_bytes"], where):
+        found[periods.place(day)] += size or 0
     return found
 
 
