@@ -6,7 +6,7 @@ import enum
 from collections import Counter
 from typing import Final, NamedTuple
 
-from lethe.pipeline.outcomes import LET_GO, VANISHED
+from lethe.pipeline.outcomes import LET_GO, OPEN, VANISHED
 from lethe.pipeline.report.formatting import NONE, count, duration, number, size
 from lethe.pipeline.report.values import DiskCoverage, Latency, Report
 from lethe.protocol.clocks import CLOCKS_DIFFER_MS
@@ -80,7 +80,7 @@ def figures(report: Report) -> tuple[KeyFigure, ...]:
     found = _count_found(report)
     pending = _counts(report)[Standing.PENDING]
     return (
-        KeyFigure("Deletions", number(deletions.total), _outcomes(report), "timelines"),
+        KeyFigure("Deletions", number(deletions.total), _outcomes(report, OPEN), "timelines"),
         KeyFigure("Stuck", number(report.stuck.total), _stuck_note(report), "stuck"),
         _latency_figure(report, "deleted", "Mark to deleted"),
         _latency_figure(report, "reclaimed", "Mark to last byte"),
@@ -158,11 +158,7 @@ def _deletions(report: Report) -> str:
     said = count(deletions.total, "deletion")
     if deletions.done == deletions.total:
         return ", ".join((said, "done" if deletions.total == 1 else "all done", *_owing(report)))
-    parts = [f"{number(deletions.done)} done", *_owing(report)]
-    if deletions.open:
-        stuck = report.stuck.total == deletions.open
-        parts.append(f"{number(deletions.open)} {'stuck' if stuck else 'under way'}")
-    return f"{said}, {', '.join(parts + _ended_otherwise(report))}"
+    return f"{said}, {_outcomes(report, 'stuck' if report.stuck.total == deletions.open else 'under way')}"
 
 
 def _owing(report: Report) -> list[str]:
@@ -170,9 +166,12 @@ def _owing(report: Report) -> list[str]:
     return [f"{number(report.deletions.owing)} owed in part"] if report.deletions.owing else []
 
 
-def _ended_otherwise(report: Report) -> list[str]:
-    counts = ((report.deletions.let_go, LET_GO), (report.deletions.vanished, VANISHED))
-    return [f"{number(many)} {outcome}" for many, outcome in counts if many]
+def _outcomes(report: Report, going_on: str) -> str:
+    """Return how many deletions are done, `going_on` and ended otherwise."""
+    deletions = report.deletions
+    others = ((deletions.open, going_on), (deletions.let_go, LET_GO), (deletions.vanished, VANISHED))
+    said = [f"{number(many)} {outcome}" for many, outcome in others if many]
+    return ", ".join((f"{number(deletions.done)} done", *_owing(report), *said))
 
 
 def _found(report: Report) -> list[str]:
@@ -269,13 +268,6 @@ def _count_found(report: Report) -> int:
 def audit_errors(report: Report) -> int:
     """Return the number of violations with severity error."""
     return sum(many for (severity, _), many in report.violations_by_rule.items() if severity != "warning")
-
-
-def _outcomes(report: Report) -> str:
-    deletions = report.deletions
-    parts = [f"{number(deletions.done)} done", *_owing(report)]
-    parts += [f"{number(deletions.open)} open"] if deletions.open else []
-    return ", ".join(parts + _ended_otherwise(report))
 
 
 def _stuck_note(report: Report) -> str:
