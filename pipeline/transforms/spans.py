@@ -20,7 +20,7 @@ from lethe.pipeline.transforms.attribution import attribute_freed_records
 from lethe.pipeline.transforms.contract import ms_between, to_schema
 from lethe.pipeline.transforms.journal_records import freed_records
 from lethe.pipeline.transforms.span_heads import KEY
-from lethe.pipeline.transforms.waits import waited_ms, waits
+from lethe.pipeline.transforms.waits import covered_ms, waits
 from lethe.protocol.journal_debts import WRITTEN_OFF
 
 WAITS: Final = schemas.DELETION_SPANS["waited_for"].dataType
@@ -58,8 +58,8 @@ def deletion_spans(
             {
                 "phase": F.when(F.col("outcome") == OPEN, F.col("last_phase")).otherwise(F.col("outcome")),
                 "settled_at": F.when(~F.col("is_owing"), F.col("closed_at")),
-                "held_ms": _sum_of_ms(F.col("held")),
-                "waited_ms": waited_ms(F.col("waited_for")),
+                "held_ms": covered_ms(F.col("held")),
+                "waited_ms": covered_ms(F.col("waited_for")),
                 "deleted_ms": ms_between(F.col("marked_at"), F.col("done_at")),
                 "reclaimed_ms": ms_between(F.col("marked_at"), F.col("bytes_gone_at")),
             }
@@ -142,10 +142,3 @@ def _held(hold: Column, ended_at: Column) -> Column:
         until.alias("until"),
         ms_between(hold["at"], until).alias("ms"),
     )
-
-
-def _sum_of_ms(held: Column) -> Column:
-    """Return the sum of their lengths in ms; null while one of them lasts."""
-    lasts = F.exists(held, lambda hold: hold["ms"].isNull())
-    nothing = F.lit(0).cast("long")
-    return F.when(~lasts, F.aggregate(held, nothing, lambda ms, hold: ms + hold["ms"]))

@@ -78,19 +78,20 @@ def waits(replicas: DataFrame, events: DataFrame) -> DataFrame:
     )
 
 
-def waited_ms(waited_for: Column) -> Column:
-    """Return how long an array of WAITED_FOR lasted, in ms, overlaps counted once; null while one of them lasts."""
-    in_order = F.sort_array(F.transform(waited_for, lambda wait: F.struct(wait["since"], wait["until"])))
+def covered_ms(intervals: Column) -> Column:
+    """Return how long an array of HELD or WAITED_FOR lasted, in ms, overlaps counted once; null while one of them
+    lasts."""
+    in_order = F.sort_array(F.transform(intervals, lambda each: F.struct(each["since"], each["until"])))
     nothing = F.struct(F.lit(0).cast("long").alias("ms"), F.lit(None).cast("timestamp").alias("reach"))
 
-    def add(sum_: Column, wait: Column) -> Column:
-        begin = F.greatest(wait["since"], sum_["reach"])
+    def add(sum_: Column, each: Column) -> Column:
+        begin = F.greatest(each["since"], sum_["reach"])
         return F.struct(
-            (sum_["ms"] + ms_between(begin, wait["until"])).alias("ms"),
-            F.greatest(sum_["reach"], wait["until"]).alias("reach"),
+            (sum_["ms"] + ms_between(begin, each["until"])).alias("ms"),
+            F.greatest(sum_["reach"], each["until"]).alias("reach"),
         )
 
-    lasts = F.exists(waited_for, lambda wait: wait["until"].isNull())
+    lasts = F.exists(intervals, lambda each: each["until"].isNull())
     return F.when(~lasts, F.aggregate(in_order, nothing, add)["ms"])
 
 
