@@ -96,8 +96,7 @@ def look(asked: RunInputs, now: datetime.datetime, *, batch_id: str) -> Look:
     if root is None or files is None:
         return Look()
     if not os.path.exists(os.path.join(root, IDENTITY)):
-        places = [local_path(place) or "" for place in asked.surveys]
-        return Look(None, _text_bytes([*files, *_files_below(*places)]))
+        return Look(None, _text_bytes([*files, *_files_below(asked.surveys)]))
     try:
         with acquire_local(Path(root), batch_id):
             return _look(LakeState(LocalFiles(root)), root, asked, files, now, batch_id)
@@ -115,8 +114,8 @@ def _look(
     rules = unchanged_rules(lake.files, asked.rule_changes)
     if len(found) < len(files) or bool(asked.surveys) > bool(has_surveys) or rules is None:
         unread = [path for path in files if path not in found]
-        places = [] if has_surveys else [local_path(place) or "" for place in asked.surveys]
-        return Look(None, _text_bytes([*unread, *_files_below(*places)]) + _largest_day_bytes(lake))
+        kept = _files_below(() if has_surveys else asked.surveys)
+        return Look(None, _text_bytes([*unread, *kept]) + _largest_day_bytes(lake))
     if not _is_current(lake, root, known, now):
         return Look(None, _largest_day_bytes(lake))
     counts: list[IngestCounts] = []
@@ -205,11 +204,9 @@ def _entries(path: str) -> list[str]:
         return [each.path for each in entries if not each.name.startswith(".")]
 
 
-def _files_below(*places: str) -> list[str]:
-    found = [match for place in places if place for match in glob(place)]
-    return [
-        os.path.join(directory, name) for match in found for directory, _, names in os.walk(match) for name in names
-    ]
+def _files_below(places: Sequence[str]) -> list[str]:
+    found = [match for place in places if (path := local_path(place)) for match in glob(path)]
+    return [os.path.join(at, name) for match in found for at, _, names in os.walk(match) for name in names]
 
 
 def _largest_day_bytes(lake: LakeState[LocalFiles]) -> int:
