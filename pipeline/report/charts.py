@@ -30,7 +30,7 @@ _SPARK_PX: Final = 18
 
 def progress_chart(progress: PhaseProgress, total: int) -> Markup:
     """Draw how many deletions had reached each phase, over time."""
-    scale = progress_scale(progress)
+    scale = clock_scale(progress.start, progress.end)
     vertical = count_scale(total)
     lines = [
         svg.steps(progress.reached[name], vertical.end, _PROGRESS_PX, class_) for name, _, class_ in PROGRESS_LINES
@@ -44,12 +44,6 @@ def progress_chart(progress: PhaseProgress, total: int) -> Markup:
         svg.left_axis(vertical, _PROGRESS_PX),
         *lines,
     )
-
-
-def progress_scale(progress: PhaseProgress) -> Scale:
-    """Return the scale from the first step to the end of the last."""
-    steps = len(progress.reached[PROGRESS_LINES[0][0]])
-    return clock_scale(progress.start, progress.start + steps * progress.step_ms)
 
 
 def distribution_scale(latencies: Sequence[Latency]) -> Scale:

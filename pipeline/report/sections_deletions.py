@@ -24,7 +24,7 @@ from lethe.pipeline.report.formatting import MS_PER_DAY, clock, duration, instan
 from lethe.pipeline.report.html_table import COMPACT, Cell, Column, table
 from lethe.pipeline.report.markup import Markup, el, join
 from lethe.pipeline.report.summary import latency, reclaimed_bytes
-from lethe.pipeline.report.values import DailySlo, Deletions, FreedBytes, Latency, Reclaim, Report, Rows
+from lethe.pipeline.report.values import DailySlo, FreedBytes, Latency, PhaseProgress, Reclaim, Report, Rows
 
 MEASURES: Final = (
     ("deleted", "From the mark to deleted", "h-deleted", "every replica acknowledged, the topic's znodes gone"),
@@ -36,28 +36,25 @@ MEASURES: Final = (
 
 
 def progress(report: Report) -> Section:
-    deletions = report.deletions
-    if deletions.progress is None:
+    found = report.deletions.progress
+    if found is None:
         return Section("progress", "Progress", None, empty_note("No deletion was recorded."))
-    chart = charts.progress_chart(deletions.progress, deletions.total)
+    chart = charts.progress_chart(found, report.deletions.total)
     keys = legend((class_, name, None) for _, name, class_ in charts.PROGRESS_LINES)
     lead = (
         "How many deletions had reached each phase, over time (UTC). The area between two lines shows the deletions "
         "between these phases."
     )
-    return Section("progress", "Progress", lead, figure(chart, _progress_table(deletions), keys, has_scale=True))
+    return Section("progress", "Progress", lead, figure(chart, _progress_table(found), keys, has_scale=True))
 
 
-def _progress_table(deletions: Deletions) -> Markup:
-    found = deletions.progress
-    assert found is not None
-    steps = len(found.reached[charts.PROGRESS_LINES[0][0]])
-    extent = steps * found.step_ms
-    width = max(time_step(extent, 9), found.step_ms)
-    ends = range(found.start // width * width + width, found.start + extent + width, width)
+def _progress_table(found: PhaseProgress) -> Markup:
+    width = max(time_step(found.end - found.start, 9), found.step_ms)
+    ends = range(found.start // width * width + width, found.end + width, width)
 
     def reached(phase: str, end: int) -> Cell:
-        return number_cell(found.reached[phase][max(min((end - found.start) // found.step_ms, steps) - 1, 0)])
+        steps = (min(end, found.end) - found.start) // found.step_ms
+        return number_cell(found.reached[phase][max(steps - 1, 0)])
 
     columns: list[Column[int]] = [
         Column("By", "name", lambda end: Cell(_label(end, width), end)),

@@ -300,6 +300,11 @@ class PhaseProgress(NamedTuple):
     step_ms: int
     reached: Mapping[str, tuple[int, ...]]
 
+    @property
+    def end(self) -> int:
+        """The end of the last step."""
+        return self.start + len(next(iter(self.reached.values()))) * self.step_ms
+
 
 class FreedBytes(NamedTuple):
     """Bytes of the topics whose last directory was removed in the time step that begins at `at`."""
