@@ -194,15 +194,13 @@ def _waits(periods: Sequence[Period]) -> Panel:
     marks = _bars(periods, vertical, blocks, duration)
     if unmeasured:
         keys.append(("t-still", "A wait lasts: not in the bar", "or its end was not recorded"))
-        marks += _marked(
-            periods,
-            lambda each: (
-                f"{count(each.unmeasured_waits, 'deletion')} with a wait of unknown length"
-                if each.unmeasured_waits
-                else None
-            ),
-        )
+    marks += _marked(periods, _unmeasured)
     return _panel(title, explains, periods, vertical, marks, no_deletions, keys)
+
+
+def _unmeasured(period: Period) -> str | None:
+    many = period.unmeasured_waits
+    return f"{count(many, 'deletion')} with a wait of unknown length" if many else None
 
 
 def _deletions(periods: Sequence[Period]) -> Panel:
@@ -222,10 +220,9 @@ def _deletions(periods: Sequence[Period]) -> Panel:
 
 def _reclaimed(periods: Sequence[Period]) -> Panel:
     title, explains = "Bytes reclaimed", "by the day of their removal, as agents report it"
-    most = max((each.reclaimed_bytes or 0 for each in periods), default=0)
     if all(each.reclaimed_bytes is None for each in periods):
         return Panel(title, explains, None, note="No removal was reported on these days.")
-    vertical = size_scale(most)
+    vertical = size_scale(max(each.reclaimed_bytes or 0 for each in periods))
 
     def blocks(period: Period) -> Iterable[Block]:
         yield Block("b-bytes", period.reclaimed_bytes or 0, "reclaimed")
@@ -242,19 +239,14 @@ def _owed(periods: Sequence[Period]) -> Panel:
     def blocks(period: Period) -> Iterable[Block]:
         yield Block("t-owed", period.owed_bytes or 0, f"owed, {count(period.debts or 0, 'debt')}")
 
-    marks = _bars(periods, vertical, blocks, size)
-    keys: list[Key] = []
-    if any(each.unsized_debts and each.owed_bytes is not None for each in periods):
-        keys.append(("t-still", "At least: some debts have no known size", None))
-        marks += _marked(
-            periods,
-            lambda each: (
-                f"at least: {count(each.unsized_debts, 'debt')} of unknown size"
-                if each.unsized_debts and each.owed_bytes is not None
-                else None
-            ),
-        )
-    return _panel(title, explains, periods, vertical, marks, no_debts, keys)
+    bars, marked = _bars(periods, vertical, blocks, size), _marked(periods, _unsized)
+    keys: list[Key] = [("t-still", "At least: some debts have no known size", None)] if marked else []
+    return _panel(title, explains, periods, vertical, [*bars, *marked], no_debts, keys)
+
+
+def _unsized(period: Period) -> str | None:
+    is_part = period.unsized_debts and period.owed_bytes is not None
+    return f"at least: {count(period.unsized_debts, 'debt')} of unknown size" if is_part else None
 
 
 def _found_and_gone(periods: Sequence[Period]) -> Panel:
