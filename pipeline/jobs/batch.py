@@ -32,6 +32,7 @@ from lethe.pipeline.jobs.report import Changes, DayRange, IngestCounts, OnStage,
 from lethe.pipeline.jobs.rules import RuleChanges
 from lethe.pipeline.session import fit_shuffles
 from lethe.pipeline.tables import CONTROLLER_EVENTS, SURVEYS
+from lethe.pipeline.transforms.contract import Ingestion
 
 
 def run(
@@ -64,7 +65,7 @@ def run(
     with lake.writer(batch_id, wait_s, lambda who: stage(f"waiting: {who}")):
         now = clock()
         judge_anew(lake, begin)
-        ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
+        ingestion = Ingestion(batch_id, now)
         rules = apply_rule_changes(lake, rule_changes, now)
         owed, noted = set(lake.pending_days()), read_known(lake)
         known = noted or KnownInputs()
@@ -73,9 +74,7 @@ def run(
         if journals:
             begin("reading the journal")
             files = journal_files(spark, journals)
-            read.add_journal(
-                ingest_journal(spark, lake, files, days, ingested_at=ingested_at, batch_id=batch_id, known=known.files)
-            )
+            read.add_journal(ingest_journal(spark, lake, files, days, ingestion, known.files))
         lined = set(lake.pending_days())
         if surveys:
             begin("reading surveys")
@@ -83,8 +82,7 @@ def run(
             if fingerprint is not None and key in known.surveys and known.surveys[key].fingerprint == fingerprint:
                 read.add_known_surveys(known.surveys[key])
             else:
-                found = ingest_surveys(spark, lake, surveys, days, ingested_at=ingested_at, batch_id=batch_id)
-                read.add_surveys(key, fingerprint, found)
+                read.add_surveys(key, fingerprint, ingest_surveys(spark, lake, surveys, days, ingestion))
         pending = set(lake.pending_days())
         changes = Changes(lined, read.surveyed, F.col("_batch_id") == batch_id)
         if owed or noted is None:

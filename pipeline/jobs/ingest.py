@@ -33,6 +33,7 @@ from lethe.pipeline.jobs.report import DayRange, IngestCounts
 from lethe.pipeline.literals import day_value
 from lethe.pipeline.tables import CONTROLLER_EVENTS, QUARANTINE
 from lethe.pipeline.transforms import bronze_events
+from lethe.pipeline.transforms.contract import Ingestion
 
 KEY = ("source", "id")
 _SOURCE_FILE: Final = StructType([StructField("_source_file", StringType())])
@@ -54,9 +55,7 @@ def ingest_journal(
     lake: Lake,
     files: Sequence[str],
     days: DayRange,
-    *,
-    ingested_at: Column,
-    batch_id: str,
+    ingestion: Ingestion,
     known: Mapping[str, KnownFile] = MappingProxyType({}),
 ) -> JournalIngest:
     """Add the new event records of these days from a journal's files, of which `known` ones are not read."""
@@ -78,7 +77,7 @@ def ingest_journal(
         if had_late and late_before is not None:
             late = late_before.select(F.col("line").alias("value"), F.col("_source_file").alias("file"))
             lines = lines.unionByName(late)
-        return stage_lines(lake, lines, ingested_at=ingested_at, batch_id=batch_id, where=within(days))
+        return stage_lines(lake, lines, ingestion, where=within(days))
 
     staged = _stage_around_damage(spark, stage, unread, damaged)
     aside = bronze_events.quarantine_rows(staged.quarantined())

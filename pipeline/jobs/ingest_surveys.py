@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
@@ -41,7 +41,7 @@ from lethe.pipeline.jobs.report import DayRange, IngestCounts, SurveyRefusal
 from lethe.pipeline.schemas import STRING
 from lethe.pipeline.tables import Table
 from lethe.pipeline.transforms import bronze_surveys
-from lethe.pipeline.transforms.contract import to_schema, union_of
+from lethe.pipeline.transforms.contract import Ingestion, to_schema, union_of
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue, time_from_text
 from lethe.protocol.survey_records import DIRECTORIES, FILES, LEFTOVERS, METADATA, ROW_FILES, ZNODES, SurveyFile
@@ -87,7 +87,7 @@ class SurveyIngest(NamedTuple):
 
 
 def ingest_surveys(
-    spark: SparkSession, lake: Lake, places: Sequence[str], days: DayRange, *, ingested_at: Column, batch_id: str
+    spark: SparkSession, lake: Lake, places: Sequence[str], days: DayRange, ingestion: Ingestion
 ) -> SurveyIngest:
     """Add the new surveys of these days."""
     found, unusable = find_surveys(spark, places)
@@ -101,7 +101,7 @@ def ingest_surveys(
     missing, changed = _verify_files(spark, unknown)
     refused += [SurveyRefusal(path, why) for path, why in missing.items()]
     whole = [survey for survey in unknown if survey.path not in missing]
-    taken, new, more = _ingest_rows(spark, lake, whole, changed, ingested_at=ingested_at, batch_id=batch_id)
+    taken, new, more = _ingest_rows(spark, lake, whole, changed, ingestion)
     refused += more
     replace_quarantined(
         lake,
@@ -110,8 +110,7 @@ def ingest_surveys(
         [*manifests, *_removed_quarantined_files(spark, lake)],
     )
     if new:
-        rows = _survey_rows(spark, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
-        lake.append(tables.SURVEYS, rows)
+        lake.append(tables.SURVEYS, _survey_rows(spark, list(new.values()), ingestion))
     ours, _ = _split_by_cluster(found, lake.cluster_id)
     counts = IngestCounts(
         tables.SURVEYS.name, len(found) + len(unusable), len(new), len(ours) - len(new), 0, len(refused)
@@ -127,13 +126,7 @@ def counts_of_known_surveys(known: KnownSurveys) -> list[IngestCounts]:
 
 
 def _ingest_rows(
-    spark: SparkSession,
-    lake: Lake,
-    whole: Sequence[KeptSurvey],
-    changed: Mapping[str, str],
-    *,
-    ingested_at: Column,
-    batch_id: str,
+    spark: SparkSession, lake: Lake, whole: Sequence[KeptSurvey], changed: Mapping[str, str], ingestion: Ingestion
 ) -> tuple[list[IngestCounts], dict[str, KeptSurvey], list[SurveyRefusal]]:
     """Add the rows of all files. Return their counts, the ingested surveys by id, and the refused ones. `changed` are
     surveys with wrong checksums: path → reason.
@@ -148,7 +141,7 @@ def _ingest_rows(
         cluster_id = lake.cluster_id or _earliest_cluster(whole)
         ours, strange = _split_by_cluster(whole, cluster_id)
         new, doubled = _one_per_id(ours)
-        files = _stage_rows(spark, lake, list(new.values()), ingested_at=ingested_at, batch_id=batch_id)
+        files = _stage_rows(spark, lake, list(new.values()), ingestion)
         looked_at += [_file_path(survey, file) for survey in new.values() for file in ROW_FILES]
         aside += [each.aside for each in files if each.aside is not None]
         wrong.update({each.file.name: each.wrong for each in files})
@@ -264,9 +257,7 @@ class _StagedFile(NamedTuple):
     wrong: int = 0
 
 
-def _stage_rows(
-    spark: SparkSession, lake: Lake, new: Sequence[KeptSurvey], *, ingested_at: Column, batch_id: str
-) -> list[_StagedFile]:
+def _stage_rows(spark: SparkSession, lake: Lake, new: Sequence[KeptSurvey], ingestion: Ingestion) -> list[_StagedFile]:
     """Stage the surveys' rows, file by file, and look at those of all files at once."""
     read = []
     for file in ROW_FILES:
@@ -274,7 +265,7 @@ def _stage_rows(
         had = _ingested_ids(lake, table, new)
         if to_do := [survey for survey in new if survey.survey_id not in had and survey.row_count(file)]:
             parsed = bronze_surveys.parse(read_rows(spark, to_do, file), file, table.schema)
-            rows = bronze_surveys.rows(parsed, file, table.schema, ingested_at=ingested_at, batch_id=batch_id)
+            rows = bronze_surveys.rows(parsed, file, table.schema, ingestion)
             read.append(_StagedFile(file, to_do, parsed, lake.stage(table, rows)))
     looks = [_look_at(TABLE_OF_FILE[one.file.name], one.staged.read()) for one in read]
     seen = {row["_source_file"]: row for row in union_of(looks).collect()} if looks else {}
@@ -341,7 +332,7 @@ def _ingested_ids(lake: Lake, table: Table, surveys: Sequence[KeptSurvey]) -> se
     return {row["survey_id"] for row in rows.select("survey_id").distinct().collect()}
 
 
-def _survey_rows(spark: SparkSession, new: Sequence[KeptSurvey], *, ingested_at: Column, batch_id: str) -> DataFrame:
+def _survey_rows(spark: SparkSession, new: Sequence[KeptSurvey], ingestion: Ingestion) -> DataFrame:
     """Return rows of SURVEYS, from manifests."""
     names = ("survey_id", "taken_at", "took_ms", "cluster_id")
     rows = [
@@ -355,10 +346,7 @@ def _survey_rows(spark: SparkSession, new: Sequence[KeptSurvey], *, ingested_at:
         for survey in new
     ]
     frame = frame_of(spark, _MANIFEST_SCHEMA, rows).withColumn("taken_at", F.col("taken_at").cast("timestamp"))
-    stamped = frame.withColumns(
-        {"_ingested_at": ingested_at, "_batch_id": F.lit(batch_id), "day": F.to_date("taken_at")}
-    )
-    return to_schema(stamped, tables.SURVEYS.schema)
+    return to_schema(frame.select("*", *ingestion.columns(), F.to_date("taken_at").alias("day")), tables.SURVEYS.schema)
 
 
 def _problems(survey: KeptSurvey) -> list[JsonValue] | None:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lethe.pipeline.io.known_inputs import forget
@@ -35,7 +35,7 @@ from lethe.pipeline.jobs.report import Changes, DayRange
 from lethe.pipeline.jobs.rules import RuleChanges
 from lethe.pipeline.tables import CONTROLLER_EVENTS, QUARANTINE
 from lethe.pipeline.transforms import bronze_events
-from lethe.pipeline.transforms.contract import MIN_INSTANT_MS
+from lethe.pipeline.transforms.contract import MIN_INSTANT_MS, Ingestion
 from lethe.pipeline.transforms.lasting import is_lasting
 from lethe.protocol.lake_rules import LakeRules
 
@@ -105,13 +105,13 @@ class MicroBatchRunner:
             judge_anew(self.lake, lambda _: None)
             owed_before, rules = self.lake.pending_days(), self._rules(now)
             watermark = _instant_of_ms(notes.begin(batch, _watermark_ms(newest_line_time(self.lake), now, self.delay)))
-            ingested_at = F.lit(now.astimezone(datetime.UTC).isoformat()).cast("timestamp")
+            ingestion = Ingestion(name, now)
             counts = LineCounts()
             this = Batch(self.stream_id, batch)
             if not (self.lake.has_batch(CONTROLLER_EVENTS, this) or notes.is_taken(batch)):
-                counts = self._ingest(lines, this, watermark, ingested_at, name)
+                counts = self._ingest(lines, this, watermark, ingestion)
             lined = self.lake.pending_days() if counts.new else []
-            surveys = self._ingest_surveys(ingested_at, name)
+            surveys = self._ingest_surveys(ingestion)
             changes = Changes(
                 lined,
                 surveys.new_days,
@@ -145,19 +145,13 @@ class MicroBatchRunner:
         return rules
 
     def _ingest(
-        self,
-        lines: DataFrame,
-        batch: Batch,
-        watermark: datetime.datetime | None,
-        ingested_at: Column,
-        name: str,
+        self, lines: DataFrame, batch: Batch, watermark: datetime.datetime | None, ingestion: Ingestion
     ) -> LineCounts:
         lake = self.lake
         staged = stage_lines(
             lake,
             bronze_events.lines_of_ranges(lines),
-            ingested_at=ingested_at,
-            batch_id=name,
+            ingestion,
             watermark=None if watermark is None else F.lit(watermark.isoformat()).cast("timestamp"),
         )
         aside = staged.quarantined_by("type")
@@ -178,12 +172,12 @@ class MicroBatchRunner:
         bad = sum(aside.values())
         return LineCounts(added.read + late + bad, added.new, added.duplicate, late, bad, lost, lasting)
 
-    def _ingest_surveys(self, ingested_at: Column, name: str) -> SurveyIngest:
+    def _ingest_surveys(self, ingestion: Ingestion) -> SurveyIngest:
         """Read nothing if the listing is unchanged."""
         state = survey_fingerprint(self.surveys)
         if not self.surveys or state == self._surveyed:
             return SurveyIngest([], [], [], [])
-        found = ingest_surveys(self.spark, self.lake, self.surveys, DayRange(), ingested_at=ingested_at, batch_id=name)
+        found = ingest_surveys(self.spark, self.lake, self.surveys, DayRange(), ingestion)
         self._surveyed = state
         return found
 

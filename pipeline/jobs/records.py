@@ -23,6 +23,7 @@ from lethe.pipeline.jobs.report import OnStage
 from lethe.pipeline.quality.rules import flaws, is_flawless
 from lethe.pipeline.tables import CONTROLLER_EVENTS
 from lethe.pipeline.transforms import bronze_events
+from lethe.pipeline.transforms.contract import Ingestion
 from lethe.pipeline.transforms.said import with_said
 
 NOTE: Final = "_records.json"
@@ -30,13 +31,7 @@ _MADE: Final = ("said", "flaws")
 
 
 def stage_lines(
-    lake: Lake,
-    lines: DataFrame,
-    *,
-    ingested_at: Column,
-    batch_id: str,
-    where: Column | None = None,
-    watermark: Column | None = None,
+    lake: Lake, lines: DataFrame, ingestion: Ingestion, *, where: Column | None = None, watermark: Column | None = None
 ) -> StagedRows:
     """Stage the lines of (value: text, file) as rows of CONTROLLER_EVENTS that are typed and judged, and as quarantined
     rows. `where` is a condition on staged rows; records before the watermark are quarantined as late; in lines with
@@ -47,7 +42,7 @@ def stage_lines(
     """
 
     def staging(judged_lines: DataFrame) -> DataFrame:
-        rows = bronze_events.with_staging_columns(judged_lines, ingested_at=ingested_at, batch_id=batch_id)
+        rows = bronze_events.with_staging_columns(judged_lines, ingestion)
         return rows if where is None else rows.where(where)
 
     def decide(undecided: DataFrame) -> DataFrame:

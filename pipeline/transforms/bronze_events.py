@@ -27,6 +27,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lethe.pipeline.patterns import ASCII, PLAIN
+from lethe.pipeline.transforms.contract import Ingestion
 from lethe.protocol.journal import SPEC_VERSION, TYPE_PREFIX, EventRecordType, LineFlaw
 
 MAX_EXCERPT_CHARACTERS: Final = 80
@@ -89,7 +90,7 @@ def parse_written(lines: DataFrame) -> DataFrame:
     return _cut(lines).withColumns(_attributes()).drop("pieces")
 
 
-def with_staging_columns(parsed: DataFrame, *, ingested_at: Column, batch_id: str) -> DataFrame:
+def with_staging_columns(parsed: DataFrame, ingestion: Ingestion) -> DataFrame:
     """Parsed lines with `said` and `flaws` as rows with the columns of CONTROLLER_EVENTS and `kept`, so that one pass
     over the journal writes both kinds: a quarantined line is in `data`, its reason in `type`, the detail in `subject`.
     `kept` is null for UNDECIDED lines."""
@@ -99,9 +100,8 @@ def with_staging_columns(parsed: DataFrame, *, ingested_at: Column, batch_id: st
         F.when(is_fact, F.col("type")).otherwise(F.col("reason")).alias("type"),
         F.when(is_fact, F.col("subject")).otherwise(F.col("detail")).alias("subject"),
         F.when(is_fact, F.col("data")).otherwise(F.col("value")).alias("data"),
-        ingested_at.alias("_ingested_at"),
         F.col("file").alias("_source_file"),
-        F.lit(batch_id).alias("_batch_id"),
+        *ingestion.columns(),
         F.when(is_fact, F.to_date("time")).alias("day"),
         F.when(is_fact | (F.col("reason") != UNDECIDED), is_fact).alias("kept"),
     )

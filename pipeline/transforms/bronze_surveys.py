@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from lethe.pipeline.transforms.bronze_events import counted_copies
-from lethe.pipeline.transforms.contract import to_schema
+from lethe.pipeline.transforms.contract import Ingestion, to_schema
 from lethe.pipeline.transforms.said import MAX_BYTES
 from lethe.protocol.findings import Reason
 from lethe.protocol.survey_records import DIRECTORIES, KINDS, LEFTOVERS, METADATA, ZNODES, ColumnKind, SurveyFile
@@ -65,13 +65,12 @@ def parse(lines: DataFrame, file: SurveyFile, table: StructType) -> DataFrame:
     return rows.select("value", "file", F.col("read").alias("row"), _problem(file).alias("detail"))
 
 
-def rows(parsed: DataFrame, file: SurveyFile, table: StructType, *, ingested_at: Column, batch_id: str) -> DataFrame:
+def rows(parsed: DataFrame, file: SurveyFile, table: StructType, ingestion: Ingestion) -> DataFrame:
     """The rows of the bronze table among parsed lines."""
     good = parsed.where(F.col("detail").isNull()).select(
         *(_value(kind.name, kind.kind) for kind in file.columns),
-        ingested_at.alias("_ingested_at"),
         F.col("file").alias("_source_file"),
-        F.lit(batch_id).alias("_batch_id"),
+        *ingestion.columns(),
     )
     return to_schema(good.withColumn("day", F.to_date("taken_at")), table)
 

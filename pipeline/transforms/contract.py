@@ -1,9 +1,10 @@
-"""Shared by transforms: the last step of each, which selects exactly the columns of its table; unions; time."""
+"""Shared by transforms: the last step of each, which selects exactly the columns of its table; unions; time; runs."""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -27,6 +28,18 @@ def union_of(frames: Sequence[DataFrame]) -> DataFrame:
     below it."""
     middle = len(frames) // 2
     return union_of(frames[:middle]).unionByName(union_of(frames[middle:])) if middle else frames[0]
+
+
+class Ingestion(NamedTuple):
+    """The run or micro-batch that adds rows to bronze tables, and when; `at` has a time zone."""
+
+    batch_id: str
+    at: datetime.datetime
+
+    def columns(self) -> tuple[Column, Column]:
+        """Return `_ingested_at` and `_batch_id`."""
+        at = F.lit(self.at.astimezone(datetime.UTC).isoformat()).cast("timestamp")
+        return at.alias("_ingested_at"), F.lit(self.batch_id).alias("_batch_id")
 
 
 MIN_INSTANT_MS: Final = -62_135_596_800_000

@@ -10,14 +10,16 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lethe.pipeline.jobs.records import judged
 from lethe.pipeline.schemas import CONTROLLER_EVENTS, QUARANTINE
 from lethe.pipeline.transforms import bronze_events
+from lethe.pipeline.transforms.contract import Ingestion
 from lethe.protocol.journal import EventRecord, EventRecordType, JournalEntry, LineFlaw, UnreadableLine, decode, encode
 
+INGESTED_AT: Final = datetime.datetime(2026, 1, 3, tzinfo=datetime.UTC)
 RFC_3339: Final = re.compile(
     r"(?!0000|(0001-01-01|9999-12-31).*[+-]\d\d:\d\d$)\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)",
     re.ASCII,
@@ -35,9 +37,9 @@ def parsed(spark: SparkSession, lines: list[bytes]) -> list[Any]:
     return [by_line.get(at) for at in range(len(lines))]
 
 
-def staged_rows(parsed: DataFrame, now: Column) -> DataFrame:
+def staged_rows(parsed: DataFrame) -> DataFrame:
     rows = judged(parsed, F.col("reason").isNull())
-    return bronze_events.with_staging_columns(rows, ingested_at=now, batch_id="run 1")
+    return bronze_events.with_staging_columns(rows, Ingestion("run 1", INGESTED_AT))
 
 
 def agrees(line: bytes, row: Any) -> bool:
@@ -233,15 +235,14 @@ def test_facts_and_lines_set_aside_have_the_columns_of_their_tables(spark: Spark
         ("", "file:/b"),
     ]
     read = bronze_events.parse(spark.createDataFrame(rows, "value string, file string"))
-    now = F.lit("2026-01-03T00:00:00Z").cast("timestamp")
-    staged = staged_rows(read, now)
+    staged = staged_rows(read)
     facts = staged.where("kept").drop("kept")
     assert set(facts.schema.names) == set(CONTROLLER_EVENTS.names)
     (fact,) = facts.collect()
     assert (fact.id, fact.type, fact.data, fact.day) == ("a-1", "event", '{"n":1}', datetime.date(2026, 1, 2))
     assert (fact._source_file, fact._batch_id) == ("file:/a", "run 1")
     # Spark gives instants in the machine's time, and does not say so.
-    assert fact._ingested_at.astimezone(datetime.UTC) == datetime.datetime(2026, 1, 3, tzinfo=datetime.UTC)
+    assert fact._ingested_at.astimezone(datetime.UTC) == INGESTED_AT
     aside = bronze_events.quarantine_rows(staged)
     assert aside.schema.names == QUARANTINE.names
     found = sorted((row._source_file, row.line, row.reason, row.copies) for row in aside.collect())
@@ -252,7 +253,7 @@ def test_facts_and_lines_set_aside_have_the_columns_of_their_tables(spark: Spark
 def test_what_is_kept_of_a_line_can_be_shown(spark: SparkSession, line_of: bytes) -> None:
     frame = spark.createDataFrame([(bytearray(line_of), "f")], "b binary, file string")
     read = bronze_events.parse(frame.select(F.col("b").cast("string").alias("value"), "file"))
-    staged = staged_rows(read, F.current_timestamp())
+    staged = staged_rows(read)
     (row,) = bronze_events.quarantine_rows(staged).collect()
     assert len(row.line) == min(len(line_of), 10_000)
     assert row.reason == "not JSON"

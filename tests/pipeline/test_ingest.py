@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 import shutil
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Final
 
 import orjson
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from lethe.pipeline import tables
 from lethe.pipeline.io.journal import journal_files
@@ -17,25 +17,24 @@ from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.jobs.ingest import ingest_journal
 from lethe.pipeline.jobs.ingest_surveys import WRONG_CHECKSUM, WRONG_ROW_COUNT, ingest_surveys
 from lethe.pipeline.jobs.report import DayRange, IngestCounts, SurveyRefusal
+from lethe.pipeline.transforms.contract import Ingestion
 from lethe.protocol.survey_records import DIRECTORIES, MANIFEST, METADATA, ZNODES
 from tests.pipeline.test_batch import CLUSTER, FIRST, keep_survey
 
-INGESTED_AT: Final = "2026-01-09T00:00:00Z"
+INGESTED_AT: Final = datetime.datetime(2026, 1, 9, tzinfo=datetime.UTC)
 
 
 def surveys(spark: SparkSession, lake: Lake, place: Path, name: str) -> tuple[dict[str, int], list[SurveyRefusal]]:
     """What is new in each table, and what was refused."""
     with lake.writer(name):
-        at = F.lit(INGESTED_AT).cast("timestamp")
-        taken, refused, *_ = ingest_surveys(spark, lake, [str(place)], DayRange(), ingested_at=at, batch_id=name)
+        taken, refused, *_ = ingest_surveys(spark, lake, [str(place)], DayRange(), Ingestion(name, INGESTED_AT))
     return {one.table: one.new for one in taken}, refused
 
 
 def journal(spark: SparkSession, lake: Lake, place: Path, name: str) -> IngestCounts:
     with lake.writer(name):
-        at = F.lit(INGESTED_AT).cast("timestamp")
         files = journal_files(spark, [str(place)])
-        return ingest_journal(spark, lake, files, DayRange(), ingested_at=at, batch_id=name)[0]
+        return ingest_journal(spark, lake, files, DayRange(), Ingestion(name, INGESTED_AT))[0]
 
 
 def quarantined(lake: Lake) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
 from pathlib import Path
 from typing import Final
@@ -9,12 +10,12 @@ from typing import Final
 import orjson
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from lethe.pipeline import schemas, tables
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.jobs.ingest_surveys import UNJUDGED, ingest_surveys
 from lethe.pipeline.jobs.report import DayRange
+from lethe.pipeline.transforms.contract import Ingestion
 from lethe.pipeline.transforms.leftover_by_broker import leftover_by_broker
 from lethe.protocol.findings import Reason
 from lethe.protocol.survey_records import LEFTOVERS, MANIFEST, survey_id
@@ -45,7 +46,9 @@ def kept(drawn: dict[str, Survey], tmp_path_factory: pytest.TempPathFactory) -> 
 def ingest(spark: SparkSession, kept: Path, root: Path) -> Lake:
     lake = Lake(spark, str(root))
     with lake.writer("a"):
-        found = ingest_surveys(spark, lake, [str(kept)], DayRange(), ingested_at=F.now(), batch_id="a")
+        found = ingest_surveys(
+            spark, lake, [str(kept)], DayRange(), Ingestion("a", datetime.datetime.now(datetime.UTC))
+        )
     assert found.refused == []
     return lake
 

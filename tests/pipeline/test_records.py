@@ -17,6 +17,7 @@ from lethe.pipeline.jobs.records import NOTE, judge_anew, judged, stage_lines
 from lethe.pipeline.schemas import SAID
 from lethe.pipeline.tables import CONTROLLER_EVENTS, LASTING_EVENTS
 from lethe.pipeline.transforms import bronze_events
+from lethe.pipeline.transforms.contract import Ingestion
 from lethe.protocol.journal import EventRecord, EventRecordType, JournalEntry, encode
 from lethe.protocol.journal_forms import KeyKind
 from lethe.protocol.journal_schema import SCHEMAS
@@ -26,6 +27,7 @@ from tests.pipeline.test_audit_forms import cases
 from tests.pipeline.test_bronze_events import ODD
 
 DAY: Final = datetime.date(2026, 1, 2)
+RUN: Final = Ingestion("run", datetime.datetime(2026, 1, 3, tzinfo=datetime.UTC))
 
 
 def said(spark: SparkSession, kind: str, **data: Any) -> dict[str, Any]:
@@ -149,12 +151,11 @@ def lines_of(spark: SparkSession, lines: list[bytes]) -> DataFrame:
 
 def test_lines_are_staged_as_they_are_parsed(spark: SparkSession, tmp_path: Path) -> None:
     lines = lines_of(spark, [*GOLDEN, *spoilt(), *doubled(), *ODD, *of_every_form()])
-    now = F.lit("2026-01-03T00:00:00Z").cast("timestamp")
     parsed = judged(bronze_events.parse(lines), F.col("reason").isNull())
-    wanted = bronze_events.with_staging_columns(parsed, ingested_at=now, batch_id="run").drop("kept")
+    wanted = bronze_events.with_staging_columns(parsed, RUN).drop("kept")
     lake = Lake(spark, str(tmp_path))
     with lake.writer("run"):
-        staged = stage_lines(lake, lines, ingested_at=now, batch_id="run")
+        staged = stage_lines(lake, lines, RUN)
         found = staged.read().unionByName(staged.quarantined().drop("kept"))
         # As texts, since Python has no time before the year 1 of its own zone.
         as_text = F.struct(*wanted.columns).cast("string").alias("row")
@@ -173,7 +174,7 @@ def first_step(spark: SparkSession, lines: list[bytes]) -> DataFrame:
             self.rows = rows
 
     lake = Staged()
-    stage_lines(lake, lines_of(spark, lines), ingested_at=F.current_timestamp(), batch_id="run")  # type: ignore[arg-type]
+    stage_lines(lake, lines_of(spark, lines), RUN)  # type: ignore[arg-type]
     return lake.rows
 
 
@@ -199,9 +200,7 @@ def test_only_lines_of_another_kind_need_a_second_job(
     lake = Lake(spark, str(tmp_path))
     with lake.writer("run"):
         spark.sparkContext.setJobGroup(str(tmp_path), "staging")
-        staged = stage_lines(
-            lake, lines_of(spark, [*written, *more]), ingested_at=F.current_timestamp(), batch_id="run"
-        )
+        staged = stage_lines(lake, lines_of(spark, [*written, *more]), RUN)
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
         done = spark.sparkContext.statusTracker().getJobIdsForGroup(str(tmp_path))
         assert (len(done), staged.read().count(), staged.has_quarantined()) == (jobs, len(written), bool(more))
