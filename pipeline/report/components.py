@@ -1,17 +1,12 @@
-"""Components that several sections share: frame, commands, legends, cells."""
+"""Components that several sections share: frame, commands, legends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import date
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from lethe.pipeline.report.formatting import MS_PER_DAY, count, cut, day, duration, instant, number, size
-from lethe.pipeline.report.html_table import Cell
+from lethe.pipeline.report.formatting import cut, number
 from lethe.pipeline.report.markup import Child, Markup, el, join
-
-TOPIC_FITS: Final = 12
-"""Length of a topic name that always fits its cell."""
 
 
 class Section(NamedTuple):
@@ -65,38 +60,6 @@ def details(summary: str, body: Markup, class_: str | None = None) -> Markup:
     return el("details", el("summary", summary), body, class_=class_)
 
 
-def topic_cell(topic: str | None) -> Cell:
-    """Return a topic name; a name that may be cut has a tooltip."""
-    name = cut(topic or "")
-    return Cell(el("span", name), title=name if len(name) > TOPIC_FITS else None)
-
-
-def instant_cell(ms: int | None) -> Cell:
-    """Return an instant, sorted by time."""
-    return Cell(None if ms is None else el("time", instant(ms), datetime=_rfc3339(ms)), ms)
-
-
-def duration_cell(ms: float | None) -> Cell:
-    return Cell(None if ms is None else duration(ms), ms, None if ms is None else f"{number(ms)} ms")
-
-
-def elapsed_cell(ms: int | None, start: int | None) -> Cell:
-    """Return the time since the start."""
-    return duration_cell(None if ms is None or start is None else ms - start)
-
-
-def day_cell(value: date) -> Cell:
-    return Cell(day(value), day(value))
-
-
-def bytes_cell(value: int | None) -> Cell:
-    return Cell(None if value is None else size(value), value, None if value is None else count(value, "byte"))
-
-
-def number_cell(value: float | None) -> Cell:
-    return Cell(None if value is None else number(value), value)
-
-
 def sentences(texts: Iterable[str], limit: int = 5) -> Markup:
     """Return a list of at most `limit` texts, and the number of further ones."""
     known = list(texts)
@@ -118,7 +81,3 @@ def badge(words: Child, class_: str) -> Markup:
 
 def stack(*parts: Child) -> Markup:
     return join(parts, "\n")
-
-
-def _rfc3339(ms: int) -> str:
-    return instant(ms).replace(" ", "T") + "Z" if abs(ms) < 100_000 * MS_PER_DAY else ""

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from lethe.pipeline.report import svg
+from lethe.pipeline.report import cells, svg
 from lethe.pipeline.report.axes import Scale, clock_scale
 from lethe.pipeline.report.charts import share_bar
-from lethe.pipeline.report.components import (
-    Section,
-    badge,
-    code,
-    day_cell,
-    details,
-    duration_cell,
-    empty_note,
-    instant_cell,
-    number_cell,
-    stack,
-)
+from lethe.pipeline.report.components import Section, badge, code, details, empty_note, stack
 from lethe.pipeline.report.formatting import count, cut, duration, number
 from lethe.pipeline.report.html_table import COMPACT, Cell, Column, table
 from lethe.pipeline.report.markup import Markup, el, join
@@ -44,15 +33,15 @@ def brokers(report: Report) -> Section:
     columns: list[Column[SlowBroker]] = [
         Column("Broker", "name", lambda row: Cell(f"broker {row.broker}", row.broker)),
         Column("Asking to answer, 99 %", "plot", lambda row: _answer_bar(row, most)),
-        Column("50 %", "number", lambda row: duration_cell(row.ack_p50_ms)),
-        Column("99 %", "number", lambda row: duration_cell(row.ack_p99_ms)),
-        Column("Longest", "number", lambda row: duration_cell(row.ack_max_ms)),
+        Column("50 %", "number", lambda row: cells.duration(row.ack_p50_ms)),
+        Column("99 %", "number", lambda row: cells.duration(row.ack_p99_ms)),
+        Column("Longest", "number", lambda row: cells.duration(row.ack_max_ms)),
         Column("Against others", "number", _times, "its median against the median of all brokers' that day"),
-        Column("Replicas", "number", lambda row: number_cell(row.replicas)),
+        Column("Replicas", "number", lambda row: cells.number(row.replicas)),
         Column("Acknowledged", "number", _acknowledged),
-        Column("Refused", "number", lambda row: number_cell(row.refused)),
-        Column("Out of reach, sum", "number", lambda row: duration_cell(row.ineligible_ms or None), OUT_OF_REACH),
-        Column("Day", "time", lambda row: day_cell(row.day)),
+        Column("Refused", "number", lambda row: cells.number(row.refused)),
+        Column("Out of reach, sum", "number", lambda row: cells.duration(row.ineligible_ms or None), OUT_OF_REACH),
+        Column("Day", "time", lambda row: cells.day(row.day)),
     ]
     body = table("Each broker on its slowest day", columns, rows, "broker", "the slowest", is_long=True)
     slow_ones = listed([f"broker {row.broker}" for row in slow], 5)
@@ -98,11 +87,11 @@ def controllers(report: Report) -> Section:
             "plot",
             lambda row: Cell(_tenure_bar(row, scale, last), row.elected_at),
         ),
-        Column("Epoch", "number", lambda row: number_cell(row.epoch)),
-        Column("Elected (UTC)", "time", lambda row: instant_cell(row.elected_at)),
-        Column("Active after", "number", lambda row: duration_cell(row.loading_ms)),
-        Column("Lasted", "number", lambda row: duration_cell(row.tenure_ms)),
-        Column("Ended (UTC)", "time", lambda row: instant_cell(row.resigned_at)),
+        Column("Epoch", "number", lambda row: cells.number(row.epoch)),
+        Column("Elected (UTC)", "time", lambda row: cells.instant(row.elected_at)),
+        Column("Active after", "number", lambda row: cells.duration(row.loading_ms)),
+        Column("Lasted", "number", lambda row: cells.duration(row.tenure_ms)),
+        Column("Ended (UTC)", "time", lambda row: cells.instant(row.resigned_at)),
         Column("Why it ended", "wide", _ended),
     ]
     caption = "The active controllers, newest first"
@@ -162,7 +151,7 @@ def audit(report: Report) -> Section:
     rules: list[Column[tuple[tuple[str, str], int]]] = [
         Column("Rule", "name", lambda row: code(row[0][1])),
         Column("Severity", "text", lambda row: _severity(row[0][0])),
-        Column("Violations", "number", lambda row: number_cell(row[1])),
+        Column("Violations", "number", lambda row: cells.number(row[1])),
     ]
     by_rule = table("Violations by rule", rules, Rows.of(report.violations_by_rule.items(), 200), class_=COMPACT)
     columns: list[Column[Violation]] = [
@@ -170,7 +159,7 @@ def audit(report: Report) -> Section:
         Column("Rule", "code", lambda row: code(row.rule)),
         Column("Severity", "text", lambda row: _severity(row.severity)),
         Column("Found, and expected", "wide", lambda row: cut(row.detail or "")),
-        Column("When (UTC)", "time", lambda row: instant_cell(row.time)),
+        Column("When (UTC)", "time", lambda row: cells.instant(row.time)),
         Column("Lines of the journal", "code", _event_ids),
     ]
     each = table("Each violation, errors first", columns, rows, "violation", "errors before warnings", is_long=True)
@@ -206,7 +195,7 @@ def quarantine(report: Report) -> Section:
     reasons: list[Column[tuple[str, int]]] = [
         Column("Reason", "name", lambda row: cut(row[0])),
         Column("", "plot", lambda row: share_bar(row[1], most, number(row[1]))),
-        Column("Lines", "number", lambda row: number_cell(row[1])),
+        Column("Lines", "number", lambda row: cells.number(row[1])),
     ]
     caption = "Lines by the reason why they could not be used"
     by_reason = table(caption, reasons, Rows.of(report.bad_by_reason.items(), 50), class_=COMPACT)
@@ -214,7 +203,7 @@ def quarantine(report: Report) -> Section:
         Column("File", "name", lambda row: code(row.source_file)),
         Column("Reason", "text", lambda row: cut(row.reason or "")),
         Column("What exactly", "wide", lambda row: cut(row.detail or "")),
-        Column("Copies", "number", lambda row: number_cell(row.copies)),
+        Column("Copies", "number", lambda row: cells.number(row.copies)),
         Column("Line", "code", lambda row: code(row.line, 200)),
     ]
     lines = table("Some of them", columns, report.bad_lines, "line", "the most frequent")

@@ -6,20 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from lethe.pipeline.report import charts
+from lethe.pipeline.report import cells, charts
 from lethe.pipeline.report.axes import Scale, time_step
-from lethe.pipeline.report.components import (
-    Section,
-    badge,
-    bytes_cell,
-    day_cell,
-    duration_cell,
-    empty_note,
-    figure,
-    legend,
-    number_cell,
-    stack,
-)
+from lethe.pipeline.report.components import Section, badge, empty_note, figure, legend, stack
 from lethe.pipeline.report.formatting import MS_PER_DAY, clock, duration, instant, number, size, step_words
 from lethe.pipeline.report.html_table import COMPACT, Cell, Column, table
 from lethe.pipeline.report.markup import Markup, el, join
@@ -54,7 +43,7 @@ def _progress_table(found: PhaseProgress) -> Markup:
 
     def reached(phase: str, end: int) -> Cell:
         steps = (min(end, found.end) - found.start) // found.step_ms
-        return number_cell(found.reached[phase][max(steps - 1, 0)])
+        return cells.number(found.reached[phase][max(steps - 1, 0)])
 
     columns: list[Column[int]] = [
         Column("By", "name", lambda end: Cell(_label(end, width), end)),
@@ -96,11 +85,11 @@ def _percentiles(title: str, known: Sequence[Latency], scale: Scale, class_: str
     columns: list[Column[Latency]] = [
         Column("Size", "name", _size_words),
         Column("", "plot", lambda row: charts.sparkline(row, scale, class_)),
-        Column("Count", "number", lambda row: number_cell(row.deletions)),
-        Column("50 %", "number", lambda row: duration_cell(row.p50)),
-        Column("90 %", "number", lambda row: duration_cell(row.p90)),
-        Column("99 %", "number", lambda row: duration_cell(row.p99)),
-        Column("Max", "number", lambda row: duration_cell(row.max)),
+        Column("Count", "number", lambda row: cells.number(row.deletions)),
+        Column("50 %", "number", lambda row: cells.duration(row.p50)),
+        Column("90 %", "number", lambda row: cells.duration(row.p90)),
+        Column("99 %", "number", lambda row: cells.duration(row.p99)),
+        Column("Max", "number", lambda row: cells.duration(row.max)),
     ]
     return table(f"{title}, by size of the topic", columns, Rows.of(known), class_=COMPACT)
 
@@ -116,19 +105,19 @@ def _by_day(report: Report) -> Markup:
         return charts.share_bar(row.deleted_p99_ms or 0, most, duration(row.deleted_p99_ms), "h-deleted")
 
     columns: list[Column[DailySlo]] = [
-        Column("Day", "name", lambda row: day_cell(row.day)),
-        Column("Deletions", "number", lambda row: number_cell(row.deletions)),
-        Column("Done", "number", lambda row: number_cell(row.done)),
-        Column("Open", "number", lambda row: number_cell(row.open)),
-        Column("Let go", "number", lambda row: number_cell(row.let_go)),
-        Column("Vanished", "number", lambda row: number_cell(row.vanished)),
+        Column("Day", "name", lambda row: cells.day(row.day)),
+        Column("Deletions", "number", lambda row: cells.number(row.deletions)),
+        Column("Done", "number", lambda row: cells.number(row.done)),
+        Column("Open", "number", lambda row: cells.number(row.open)),
+        Column("Let go", "number", lambda row: cells.number(row.let_go)),
+        Column("Vanished", "number", lambda row: cells.number(row.vanished)),
         Column("Deleted, 99 %", "plot", bar),
-        Column("Deleted 50 %", "number", lambda row: duration_cell(row.deleted_p50_ms)),
-        Column("99 %", "number", lambda row: duration_cell(row.deleted_p99_ms)),
-        Column("Last byte 50 %", "number", lambda row: duration_cell(row.reclaimed_p50_ms)),
-        Column("99 %", "number", lambda row: duration_cell(row.reclaimed_p99_ms)),
-        Column("Held", "number", lambda row: duration_cell(row.held_ms)),
-        Column("Waited", "number", lambda row: duration_cell(row.waited_ms)),
+        Column("Deleted 50 %", "number", lambda row: cells.duration(row.deleted_p50_ms)),
+        Column("99 %", "number", lambda row: cells.duration(row.deleted_p99_ms)),
+        Column("Last byte 50 %", "number", lambda row: cells.duration(row.reclaimed_p50_ms)),
+        Column("99 %", "number", lambda row: cells.duration(row.reclaimed_p99_ms)),
+        Column("Held", "number", lambda row: cells.duration(row.held_ms)),
+        Column("Waited", "number", lambda row: cells.duration(row.waited_ms)),
     ]
     caption = "By the day of the mark (UTC), newest first"
     return table(caption, columns, report.slo, "day", "the newest", is_long=True)
@@ -146,10 +135,10 @@ def reclaimed(report: Report) -> Section:
     columns: list[Column[FreedBytes]] = [
         Column("Day" if per_day else "From (UTC)", "name", lambda bar: Cell(_bar_label(bar, step), bar.at)),
         Column("", "plot", lambda bar: charts.share_bar(bar.size_bytes, most, size(bar.size_bytes))),
-        Column("Reclaimed", "number", lambda bar: bytes_cell(bar.size_bytes)),
+        Column("Reclaimed", "number", lambda bar: cells.size(bar.size_bytes)),
     ]
     if not per_day:
-        columns.append(Column("Topics", "number", lambda bar: number_cell(bar.topics)))
+        columns.append(Column("Topics", "number", lambda bar: cells.number(bar.topics)))
     numbers = table(f"Reclaimed {words}", columns, Rows.of(bars), class_=COMPACT, is_long=True)
     chart = charts.bytes_over_time(bars, step)
     parts = [figure(chart, numbers, has_scale=True)]
@@ -187,9 +176,9 @@ def _by_broker(brokers: Rows[Reclaim]) -> Markup:
     columns: list[Column[Reclaim]] = [
         Column("Broker", "name", _broker),
         Column("", "plot", lambda row: charts.share_bar(row.size_bytes, most, size(row.size_bytes))),
-        Column("Reclaimed", "number", lambda row: bytes_cell(row.size_bytes)),
-        Column("Directories", "number", lambda row: number_cell(row.directories)),
-        Column("Files", "number", lambda row: number_cell(row.files)),
+        Column("Reclaimed", "number", lambda row: cells.size(row.size_bytes)),
+        Column("Directories", "number", lambda row: cells.number(row.directories)),
+        Column("Files", "number", lambda row: cells.number(row.files)),
         Column("Failed", "number", _failed),
     ]
     return table("By broker, as each agent reported", columns, brokers, "broker", "those that reclaimed most")

@@ -7,22 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from lethe.pipeline.report import cells
 from lethe.pipeline.report.charts import share_bar
-from lethe.pipeline.report.components import (
-    Section,
-    badge,
-    bytes_cell,
-    code,
-    command,
-    duration_cell,
-    empty_note,
-    instant_cell,
-    number_cell,
-    sentences,
-    stack,
-    topic_cell,
-    unseen,
-)
+from lethe.pipeline.report.components import Section, badge, code, command, empty_note, sentences, stack, unseen
 from lethe.pipeline.report.formatting import NONE, count, cut, minute, number, size
 from lethe.pipeline.report.html_table import Cell, Column, table
 from lethe.pipeline.report.markup import Markup, el, join
@@ -80,11 +67,11 @@ def stuck(report: Report) -> Section:
         text = "No deletion is stuck." + (f" {count(going_on, 'deletion')} under way." if going_on else "")
         return Section("stuck", "Stuck", None, empty_note(text), tally)
     columns: list[Column[StuckDeletion]] = [
-        Column("Topic", "name", lambda row: topic_cell(row.topic)),
+        Column("Topic", "name", lambda row: cells.topic(row.topic)),
         Column("Waits for", "wide", lambda row: sentences(row.reasons or ())),
         Column("What helps", "wide", lambda row: remedy_cell(row.remedy or "")),
-        Column("Waiting", "number", lambda row: duration_cell(row.waiting_ms)),
-        Column("Marked (UTC)", "time", lambda row: instant_cell(row.since)),
+        Column("Waiting", "number", lambda row: cells.duration(row.waiting_ms)),
+        Column("Marked (UTC)", "time", lambda row: cells.instant(row.since)),
         Column("Phase", "text", lambda row: row.phase),
         Column("Seen in", "text", lambda row: row.seen_in),
     ]
@@ -142,7 +129,7 @@ def _findings(rows: Rows[Finding], *, are_earlier: bool = False) -> Markup:
         Column("Standing", "text", lambda row: _standing(row.standing)),
         Column("Why", "wide", _why),
         Column("What helps", "wide", lambda row: _what_helps(row, are_earlier)),
-        Column("Bytes", "number", lambda row: bytes_cell(row.size_bytes or None)),
+        Column("Bytes", "number", lambda row: cells.size(row.size_bytes or None)),
         Column("Broker", "number", lambda row: _broker(row.broker)),
         Column("Place", "text", lambda row: row.place),
     ]
@@ -222,9 +209,9 @@ def _by_place(counts: Sequence[FindingCount], newest: SurveyRow, total: int) -> 
         Column("Standing", "text", lambda row: _standing(row.standing)),
         Column("Place", "text", lambda row: row.place),
         Column("Broker", "number", lambda row: _broker(row.broker)),
-        Column("Findings", "number", lambda row: number_cell(row.findings)),
+        Column("Findings", "number", lambda row: cells.number(row.findings)),
         Column("", "plot", lambda row: share_bar(row.size_bytes or 0, most, size(row.size_bytes or 0))),
-        Column("Bytes", "number", lambda row: bytes_cell(row.size_bytes or None)),
+        Column("Bytes", "number", lambda row: cells.size(row.size_bytes or None)),
     ]
     caption, shown = "The same, counted by reason and broker", Rows.of(rows, 200)
     return table(caption, columns, shown, "line", "what is left over first", is_long=True)
@@ -243,18 +230,18 @@ def _surveys(report: Report) -> Markup | None:
     most = max(totals[survey.survey_id] for survey in report.surveys.shown)
 
     def findings(standing: Standing, row: SurveyRow) -> Cell:
-        return number_cell(found[row.survey_id, standing.code])
+        return cells.number(found[row.survey_id, standing.code])
 
     def bar(row: SurveyRow) -> Markup:
         return share_bar(totals[row.survey_id], most, count(totals[row.survey_id], "finding"))
 
     columns: list[Column[SurveyRow]] = [
-        Column("Taken (UTC)", "name", lambda row: instant_cell(row.taken_at)),
+        Column("Taken (UTC)", "name", lambda row: cells.instant(row.taken_at)),
         Column("", "plot", bar),
         *(Column(each.value.capitalize(), "number", partial(findings, each)) for each in Standing),
-        Column("Bytes", "number", lambda row: bytes_cell(sizes.get(row.survey_id))),
+        Column("Bytes", "number", lambda row: cells.size(sizes.get(row.survey_id))),
         Column("Seen", "text", lambda row: Cell(_seen(row), str(row.complete))),
-        Column("Took", "number", lambda row: duration_cell(row.took_ms)),
+        Column("Took", "number", lambda row: cells.duration(row.took_ms)),
     ]
     return table("From survey to survey, newest first", columns, report.surveys, "survey", "the newest")
 
@@ -274,7 +261,7 @@ def candidates(report: Report) -> Section:
         return Section("candidates", title, None, empty_note(text), number(0))
     most = max((row.size_bytes or 0 for row in rows.shown), default=0)
     columns: list[Column[StaleTopic]] = [
-        Column("Topic", "name", lambda row: topic_cell(row.topic)),
+        Column("Topic", "name", lambda row: cells.topic(row.topic)),
         Column(
             "",
             "plot",
@@ -282,11 +269,11 @@ def candidates(report: Report) -> Section:
         ),
         Column("Bytes", "number", _stored, "of all replicas"),
         Column("Unwritten", "number", _unwritten, "whole days"),
-        Column("Last write (UTC)", "time", lambda row: instant_cell(row.last_write)),
+        Column("Last write (UTC)", "time", lambda row: cells.instant(row.last_write)),
         Column("Evidence", "text", lambda row: _evidence(row.evidence)),
-        Column("Partitions", "number", lambda row: number_cell(row.partitions)),
-        Column("Replicas", "number", lambda row: number_cell(row.replicas)),
-        Column("Created (UTC)", "time", lambda row: instant_cell(row.created_at)),
+        Column("Partitions", "number", lambda row: cells.number(row.partitions)),
+        Column("Replicas", "number", lambda row: cells.number(row.replicas)),
+        Column("Created (UTC)", "time", lambda row: cells.instant(row.created_at)),
         Column("Topic id", "code", lambda row: code(row.topic_id)),
     ]
     caption = "Topics without a write for long; an empty topic is not listed for that alone"
@@ -302,7 +289,7 @@ def candidates(report: Report) -> Section:
 
 
 def _stored(row: StaleTopic) -> Cell:
-    return Cell(badge("empty", "quiet"), 0) if row.is_empty else bytes_cell(row.size_bytes)
+    return Cell(badge("empty", "quiet"), 0) if row.is_empty else cells.size(row.size_bytes)
 
 
 def _unwritten(row: StaleTopic) -> Cell:

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from lethe.pipeline.report.components import (
-    Section,
-    bytes_cell,
-    code,
-    day_cell,
-    details,
-    empty_note,
-    instant_cell,
-    number_cell,
-    stack,
-    topic_cell,
-)
+from lethe.pipeline.report import cells
+from lethe.pipeline.report.components import Section, code, details, empty_note, stack
 from lethe.pipeline.report.formatting import count, number
 from lethe.pipeline.report.html_table import Cell, Column, table
 from lethe.pipeline.report.markup import Markup
@@ -44,21 +34,21 @@ def owed(report: Report) -> Section:
 def _brokers(found: Promises) -> Markup:
     columns: list[Column[OwedByBroker]] = [
         Column("Broker", "name", lambda row: Cell(f"broker {row.broker}", row.broker)),
-        Column("Bytes owed", "number", lambda row: bytes_cell(row.owed_bytes if row.open != row.unsized else None)),
-        Column("Debts", "number", lambda row: number_cell(row.open)),
-        Column("Of unknown size", "number", lambda row: number_cell(row.unsized)),
-        Column("Replicas", "number", lambda row: number_cell(row.open_replicas)),
-        Column("Since the change of", "time", lambda row: day_cell(row.day)),
+        Column("Bytes owed", "number", lambda row: cells.size(row.owed_bytes if row.open != row.unsized else None)),
+        Column("Debts", "number", lambda row: cells.number(row.open)),
+        Column("Of unknown size", "number", lambda row: cells.number(row.unsized)),
+        Column("Replicas", "number", lambda row: cells.number(row.open_replicas)),
+        Column("Since the change of", "time", lambda row: cells.day(row.day)),
     ]
     return table("What brokers owe", columns, found.brokers, "broker", "those that owe most")
 
 
 def _debts(found: Promises) -> Markup:
     columns: list[Column[OpenDebt]] = [
-        Column("Topic", "name", lambda row: topic_cell(row.topic)),
-        Column("Broker", "number", lambda row: number_cell(row.broker)),
+        Column("Topic", "name", lambda row: cells.topic(row.topic)),
+        Column("Broker", "number", lambda row: cells.number(row.broker)),
         Column("Partitions", "code", lambda row: code(row.partitions)),
-        Column("Since (UTC)", "time", lambda row: instant_cell(row.since)),
+        Column("Since (UTC)", "time", lambda row: cells.instant(row.since)),
         Column("Topic id", "code", lambda row: code(row.topic_id)),
     ]
     return table("Open debts", columns, found.debts, "debt", "the oldest", is_long=True)
@@ -68,9 +58,9 @@ def _trash(found: Promises) -> Markup:
     if not found.trash.total:
         return empty_note("No topic is in the trash.")
     columns: list[Column[TrashedTopic]] = [
-        Column("Topic", "name", lambda row: topic_cell(row.topic)),
-        Column("Since (UTC)", "time", lambda row: instant_cell(row.trashed_at)),
-        Column("Expires (UTC)", "time", lambda row: instant_cell(row.until)),
+        Column("Topic", "name", lambda row: cells.topic(row.topic)),
+        Column("Since (UTC)", "time", lambda row: cells.instant(row.trashed_at)),
+        Column("Expires (UTC)", "time", lambda row: cells.instant(row.until)),
         Column("Topic id", "code", lambda row: code(row.topic_id)),
     ]
     caption = "In the trash: lethe topics undelete brings them back"

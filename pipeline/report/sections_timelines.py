@@ -7,23 +7,17 @@ from functools import partial
 from typing import Final
 
 from lethe.pipeline.outcomes import ENDED_AT, OPEN, VANISHED
-from lethe.pipeline.report import deletion_data, timeline
+from lethe.pipeline.report import cells, deletion_data, timeline
 from lethe.pipeline.report.components import (
     Section,
     badge,
-    bytes_cell,
     code,
     command,
     details,
-    duration_cell,
-    elapsed_cell,
     empty_note,
-    instant_cell,
     legend,
-    number_cell,
     sentences,
     stack,
-    topic_cell,
 )
 from lethe.pipeline.report.deletion_data import PackedDeletions, pack
 from lethe.pipeline.report.formatting import count, number
@@ -83,13 +77,13 @@ def timelines(report: Report) -> Section:
 
 def _columns(plan: timeline.TimelinePlan) -> list[Column[DeletionSpan]]:
     return [
-        Column("Topic", "name", lambda span: topic_cell(span.topic)),
+        Column("Topic", "name", lambda span: cells.topic(span.topic)),
         Column(timeline.axis(plan), "plot", lambda span: Cell(timeline.bar(plan, span), timeline.begin(span))),
-        Column("Deleted after", "number", lambda span: duration_cell(span.deleted_ms), DELETED),
-        Column("Bytes gone after", "number", lambda span: duration_cell(span.reclaimed_ms), RECLAIMED),
-        Column("Waited", "number", lambda span: duration_cell(span.waited_ms or None), "for brokers"),
-        Column("Replicas", "number", lambda span: number_cell(span.replicas)),
-        Column("Freed", "number", lambda span: bytes_cell(span.freed_bytes)),
+        Column("Deleted after", "number", lambda span: cells.duration(span.deleted_ms), DELETED),
+        Column("Bytes gone after", "number", lambda span: cells.duration(span.reclaimed_ms), RECLAIMED),
+        Column("Waited", "number", lambda span: cells.duration(span.waited_ms or None), "for brokers"),
+        Column("Replicas", "number", lambda span: cells.number(span.replicas)),
+        Column("Freed", "number", lambda span: cells.size(span.freed_bytes)),
         Column("Outcome", "text", _outcome),
     ]
 
@@ -168,14 +162,14 @@ def _outcome(span: DeletionSpan) -> Cell:
 
 def _times(spans: Sequence[DeletionSpan]) -> Markup:
     def reached(place: int, span: DeletionSpan) -> Cell:
-        return elapsed_cell(timeline.milestones(span)[place][1], timeline.begin(span))
+        return cells.elapsed(timeline.milestones(span)[place][1], timeline.begin(span))
 
     phases = enumerate(name for name, _ in timeline.milestones(spans[0]))
 
     columns: list[Column[DeletionSpan]] = [
-        Column("Topic", "name", lambda span: topic_cell(span.topic)),
+        Column("Topic", "name", lambda span: cells.topic(span.topic)),
         Column("Topic id", "code", lambda span: code(span.topic_id)),
-        Column("Marked (UTC)", "time", lambda span: instant_cell(span.marked_at)),
+        Column("Marked (UTC)", "time", lambda span: cells.instant(span.marked_at)),
         *(Column(f"{name.capitalize()} after", "number", partial(reached, place)) for place, name in phases),
         Column("Acknowledged replicas", "number", _acknowledged),
         Column("Held by", "text", lambda span: _said(span.held, deletion_data.held)),

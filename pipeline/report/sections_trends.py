@@ -5,20 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from lethe.pipeline.outcomes import OPEN
-from lethe.pipeline.report import trend_charts
-from lethe.pipeline.report.components import (
-    Section,
-    badge,
-    bytes_cell,
-    details,
-    duration_cell,
-    empty_note,
-    legend,
-    number_cell,
-    sentences,
-    stack,
-    unseen,
-)
+from lethe.pipeline.report import cells, trend_charts
+from lethe.pipeline.report.components import Section, badge, details, empty_note, legend, sentences, stack, unseen
 from lethe.pipeline.report.formatting import count, cut, day, duration, number, size
 from lethe.pipeline.report.html_table import Cell, CellContent, Column, table
 from lethe.pipeline.report.markup import Markup, el
@@ -94,21 +82,21 @@ def _numbers(found: Trends) -> Markup:
     deletions: list[Column[Period]] = [
         first,
         Column("Journal", "text", _journal, "days with lines of a journal"),
-        Column("Deletions", "number", lambda row: number_cell(row.deletions if _is_known(row) else None)),
-        Column("Open", "number", lambda row: number_cell(row.outcomes.get(OPEN, 0) if _is_known(row) else None)),
-        Column("Deleted, 50 %", "number", lambda row: duration_cell(row.p50_ms)),
-        Column("95 %", "number", lambda row: duration_cell(row.p95_ms)),
+        Column("Deletions", "number", lambda row: cells.number(row.deletions if _is_known(row) else None)),
+        Column("Open", "number", lambda row: cells.number(row.outcomes.get(OPEN, 0) if _is_known(row) else None)),
+        Column("Deleted, 50 %", "number", lambda row: cells.duration(row.p50_ms)),
+        Column("95 %", "number", lambda row: cells.duration(row.p95_ms)),
         Column("Waited", "number", _waited),
         Column("Mostly for", "wide", _causes),
     ]
     others: list[Column[Period]] = [
         first,
-        Column("Reclaimed", "number", lambda row: bytes_cell(row.reclaimed_bytes)),
+        Column("Reclaimed", "number", lambda row: cells.size(row.reclaimed_bytes)),
         Column("Owed", "number", _owed),
         Column("Surveys", "number", lambda row: _surveys(row.surveys)),
-        Column("Found", "number", lambda row: number_cell(row.surveys.found)),
-        Column("Gone", "number", lambda row: number_cell(row.surveys.gone)),
-        Column("Left over", "number", lambda row: number_cell(row.surveys.left_over)),
+        Column("Found", "number", lambda row: cells.number(row.surveys.found)),
+        Column("Gone", "number", lambda row: cells.number(row.surveys.gone)),
+        Column("Left over", "number", lambda row: cells.number(row.surveys.left_over)),
     ]
     return stack(
         table(f"Deletions by {unit}, newest first", deletions, newest_first, is_long=True),
@@ -135,7 +123,7 @@ def _surveys(surveys: SurveyTrend) -> CellContent:
     if not surveys.surveys:
         return None
     if surveys.saw_everything:
-        return number_cell(surveys.surveys)
+        return cells.number(surveys.surveys)
     return Cell(badge(f"{number(surveys.surveys)}, not all seen", "attention"), surveys.surveys)
 
 
@@ -144,7 +132,7 @@ def _waited(period: Period) -> CellContent:
         return None
     known = sum(period.waits_ms.values())
     if not period.unmeasured_waits:
-        return duration_cell(known)
+        return cells.duration(known)
     return Cell(badge(f"at least {duration(known)}", "attention"), known)
 
 
@@ -162,4 +150,4 @@ def _owed(period: Period) -> CellContent:
         return Cell(f"{count(period.debts, 'debt')} of unknown size")
     if period.unsized_debts:
         return Cell(f"at least {size(period.owed_bytes)}", period.owed_bytes)
-    return bytes_cell(period.owed_bytes)
+    return cells.size(period.owed_bytes)
