@@ -30,15 +30,7 @@ from lethe.pipeline.jobs.report import OnStage
 from lethe.pipeline.literals import day_value, day_values
 from lethe.pipeline.outcomes import OPEN
 from lethe.pipeline.quality.evidence import Evidence, skew
-from lethe.pipeline.quality.rules import (
-    OF_SURVEYS,
-    RULES,
-    AuditResult,
-    Rule,
-    audit,
-    count_violations,
-    shared_frames,
-)
+from lethe.pipeline.quality.rules import OF_SURVEYS, RULES, AuditResult, Rule, audit, count_violations, shared_frames
 from lethe.pipeline.transforms.lasting import READ_BY_AUDITS, is_of_types, is_unhosted
 
 _DAY: Final = datetime.timedelta(days=1)

@@ -33,15 +33,10 @@ from typing import Final, NamedTuple
 
 import pyarrow.dataset as ds
 
+from lethe.pipeline import tables
 from lethe.pipeline.io.files import matches
 from lethe.pipeline.io.journal import COMPRESSED_ENDING, ENDINGS
-from lethe.pipeline.io.known_inputs import (
-    KnownInputs,
-    is_known,
-    read_known,
-    survey_key,
-    surveys_identity,
-)
+from lethe.pipeline.io.known_inputs import KnownInputs, is_known, read_known, survey_key, surveys_identity
 from lethe.pipeline.io.lake_state import LakeState, LakeUnusable
 from lethe.pipeline.io.local_files import SCHEME, LocalFiles, file_identity, local_path
 from lethe.pipeline.io.lock import Locked, acquire_local
@@ -54,14 +49,6 @@ from lethe.pipeline.jobs.report import DayRange, IngestCounts, RunReport
 from lethe.pipeline.jobs.rules import RuleChanges, are_applied, unchanged_rules
 from lethe.pipeline.quality.rules import Severity
 from lethe.pipeline.report.lake_reader import LakeReader, LakeUnreadable
-from lethe.pipeline.tables import (
-    CONTROLLER_EVENTS,
-    STALE_TOPIC_CANDIDATES,
-    STUCK_NOW,
-    SURVEYS,
-    VIOLATIONS,
-    WAITING_DELETIONS,
-)
 from lethe.protocol.lake import IDENTITY
 from lethe.protocol.lake_rules import LakeRules
 
@@ -127,7 +114,7 @@ def _look(
         days.update(map(datetime.date.fromisoformat, surveyed.days))
     report = _report(root, name, counts, sorted(days), rules)
     stuck = renew_stuck_now(lake, known, now=now, threshold_ms=rules.stuck_after_ms, name=name)
-    return Look(replace(report, rows={STUCK_NOW.name: stuck}))
+    return Look(replace(report, rows={tables.STUCK_NOW.name: stuck}))
 
 
 def _is_current(lake: LakeState[LocalFiles], root: str, known: KnownInputs, now: datetime.datetime) -> bool:
@@ -139,20 +126,20 @@ def _is_current(lake: LakeState[LocalFiles], root: str, known: KnownInputs, now:
         or lake.unaudited_days()
     ):
         return False
-    if not (known.as_of and lake.has(WAITING_DELETIONS)):
+    if not (known.as_of and lake.has(tables.WAITING_DELETIONS)):
         return False
-    if not lake.days(SURVEYS):
+    if not lake.days(tables.SURVEYS):
         return True
     before = datetime.datetime.fromisoformat(known.as_of)
-    is_applied = not lake.has(STALE_TOPIC_CANDIDATES) or are_applied(lake.files)
+    is_applied = not lake.has(tables.STALE_TOPIC_CANDIDATES) or are_applied(lake.files)
     return is_applied and before.date() == now.date() and _newest_survey(root, lake) <= min(before, now)
 
 
 def _newest_survey(root: str, lake: LakeState[LocalFiles]) -> datetime.datetime:
-    of_last_day = ds.field("day") == max(lake.days(SURVEYS))
+    of_last_day = ds.field("day") == max(lake.days(tables.SURVEYS))
     times = [
         time
-        for batch in LakeReader(root).batches(SURVEYS, ["taken_at"], of_last_day)
+        for batch in LakeReader(root).batches(tables.SURVEYS, ["taken_at"], of_last_day)
         for time in batch["taken_at"].to_pylist()
     ]
     return max(times, default=datetime.datetime.max.replace(tzinfo=datetime.UTC))
@@ -161,10 +148,8 @@ def _newest_survey(root: str, lake: LakeState[LocalFiles]) -> datetime.datetime:
 def _report(
     root: str, name: str, counts: Sequence[IngestCounts], days: Sequence[datetime.date], rules: LakeRules
 ) -> RunReport:
-    found: Counter[str] = Counter()
     of_days = ds.field("day").isin(with_next_days(days))
-    for batch in LakeReader(root).batches(VIOLATIONS, ["severity"], of_days):
-        found.update(batch["severity"].to_pylist())
+    found = Counter(severity for (severity,) in LakeReader(root).values(tables.VIOLATIONS, ["severity"], of_days))
     return RunReport(
         name,
         tuple(counts),
@@ -213,7 +198,7 @@ def _largest_day_bytes(lake: LakeState[LocalFiles]) -> int:
     """Return about how many bytes of text the lake has of its largest day. Which days the unread lines are about, and
     how many, is not known before they are read."""
     days: Counter[datetime.date | None] = Counter()
-    for file in lake.files_of(CONTROLLER_EVENTS):
+    for file in lake.files_of(tables.CONTROLLER_EVENTS):
         days[file.day] += file.size_bytes
     return max(days.values(), default=0) * _COMPRESSION[".parquet"]
 
