@@ -97,14 +97,9 @@ def read_known(lake: LakeState[Any]) -> KnownInputs | None:
 def write_known(files: WritableFiles, known: KnownInputs) -> None:
     """Note it. Inside `lake.writer`. Raises FileSystemError."""
     path, temporary = f"{files.root}/{NAME}", f"{files.root}/_{NAME}"
-    files.write_text(temporary, encode_known(known))
+    files.write_text(temporary, json.dumps({"program": program(), **asdict(known)}))
     files.remove(path)
     files.rename(temporary, path)
-
-
-def encode_known(known: KnownInputs) -> str:
-    """Return the text of the note."""
-    return json.dumps({"program": program(), **asdict(known)})
 
 
 def forget(lake: LakeState[Any], *, files: bool) -> None:

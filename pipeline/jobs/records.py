@@ -14,7 +14,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lethe.pipeline.io.files import FileSystem
 from lethe.pipeline.io.known_inputs import program
 from lethe.pipeline.io.lake import Lake
 from lethe.pipeline.io.staged_rows import StagedRows
@@ -76,7 +75,7 @@ def judge_anew(lake: Lake, stage: OnStage) -> None:
     """Make `said` and `flaws` anew if another program made them. Inside `lake.writer`. Raises FileSystemError."""
     path = f"{lake.root}/{NOTE}"
     note = json.dumps({"program": program()}) + "\n"
-    if _text(lake.files, path) == note:
+    if lake.files.exists(path) and lake.files.read_text(path) == note:
         return
     if lake.has(CONTROLLER_EVENTS):
         stage("judging all records anew, since another version of Lethe did it")
@@ -85,7 +84,3 @@ def judge_anew(lake: Lake, stage: OnStage) -> None:
         refresh_lasting(lake, lake.days(CONTROLLER_EVENTS))
     lake.files.remove(path)
     lake.files.write_text(path, note)
-
-
-def _text(files: FileSystem, path: str) -> str | None:
-    return files.read_text(path) if files.exists(path) else None

@@ -182,6 +182,3 @@ def _resource(name: str) -> str:
 
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-__all__ = ["page"]
