@@ -78,6 +78,13 @@ def matches(place: str) -> list[str]:
     return sorted(glob(place, include_hidden=True))
 
 
+def entries(path: str) -> list[str]:
+    """Return the file with this local path, or the entries of the directory that are not hidden, by name."""
+    if not os.path.isdir(path):
+        return [path]
+    return [os.path.join(path, name) for name in sorted(os.listdir(path)) if not name.startswith(".")]
+
+
 def with_port(root: str, service: str) -> str:
     """Return an `hdfs://` root with its port, by Hadoop's name for the service, `host:port`; another root as it is."""
     scheme, _, rest = root.partition("://")

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from lethe.pipeline.io.files import matches
+from lethe.pipeline.io.files import entries, matches
 from lethe.pipeline.io.local_files import file_identity
 
 ENDING: Final = ".jsonl"
@@ -115,15 +115,8 @@ class JournalTailer:
 
 def list_journal_files(places: Iterable[str]) -> list[str]:
     """Return the journal files that are in these places now. Raises OSError for what cannot be seen."""
-    found: dict[str, None] = {}
-    for place in places:
-        for path in matches(place):
-            if os.path.isdir(path):
-                names = sorted(os.listdir(path))
-                found |= dict.fromkeys(f"{path.rstrip('/')}/{name}" for name in names if _is_journal(name))
-            elif _is_journal(os.path.basename(path)):
-                found[path] = None
-    return list(found)
+    found = (each for place in places for path in matches(place) for each in entries(path))
+    return list(dict.fromkeys(each for each in found if _is_journal(os.path.basename(each))))
 
 
 def batch_end(start: ReadPositions, now: ReadPositions, max_bytes: int | None) -> dict[str, ReadPosition]:

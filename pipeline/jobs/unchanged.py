@@ -34,7 +34,7 @@ from typing import Final, NamedTuple
 import pyarrow.dataset as ds
 
 from lethe.pipeline import tables
-from lethe.pipeline.io.files import matches
+from lethe.pipeline.io.files import entries, matches
 from lethe.pipeline.io.journal import COMPRESSED_ENDING, ENDINGS
 from lethe.pipeline.io.known_inputs import KnownInputs, is_known, read_known, survey_key, surveys_identity
 from lethe.pipeline.io.lake_state import LakeState, LakeUnusable
@@ -173,20 +173,12 @@ def _local_journals(places: Sequence[str]) -> list[str] | None:
         if path is None or _UNCLEAR.intersection(path):
             return None
         found_here = matches(path)
-        below = [each for match in found_here for each in _entries(match)]
+        below = [each for match in found_here for each in entries(match)]
         journals = [each for each in below if each.endswith(ENDINGS) and not os.path.isdir(each)]
         if not found_here or (below and not journals):
             return None
         found.update(journals)
     return [f"{SCHEME}{path}" for path in sorted(found)]
-
-
-def _entries(path: str) -> list[str]:
-    """Return the file, or the entries of the directory that are not hidden."""
-    if not os.path.isdir(path):
-        return [path]
-    with os.scandir(path) as entries:
-        return [each.path for each in entries if not each.name.startswith(".")]
 
 
 def _files_below(places: Sequence[str]) -> list[str]:
