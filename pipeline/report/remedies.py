@@ -32,6 +32,7 @@ def remedy(finding: Finding, seen_at: str | None = None) -> Remedy:
     reason = {each.code: each for each in Reason}.get(finding.reason or "")
     topic = finding.topic or ""
     what = shlex.quote(finding.what or "")
+    explain = f"lethe explain {operand(topic)}"
     broker = "the broker" if finding.broker is None else f"broker {finding.broker}"
     if seen_at is not None:
         return Remedy(
@@ -41,9 +42,7 @@ def remedy(finding: Finding, seen_at: str | None = None) -> Remedy:
         )
     match reason:
         case Reason.MARKED_TOPIC:
-            return Remedy(
-                "It is in progress or waits; this command shows the cause.", f"lethe explain {operand(topic)}"
-            )
+            return Remedy("It is in progress or waits; this command shows the cause.", explain)
         case Reason.MARKER_WITHOUT_TOPIC:
             return Remedy("An active controller removes it. If it stays, let another controller take over.", _RESIGN)
         case Reason.REASSIGNMENT_WITHOUT_TOPIC:
@@ -54,11 +53,9 @@ def remedy(finding: Finding, seen_at: str | None = None) -> Remedy:
                 FIX_SETTINGS,
             )
         case Reason.HALF_DELETED_TOPIC:
-            does = "An active controller finishes it; this command shows what it waits for."
-            return Remedy(does, f"lethe explain {operand(topic)}")
+            return Remedy("An active controller finishes it; this command shows what it waits for.", explain)
         case Reason.INCOMPLETE_TOPIC:
-            does = "It is being created, or it is damaged. First find out which."
-            return Remedy(does, f"lethe explain {operand(topic)}")
+            return Remedy("It is being created, or it is damaged. First find out which.", explain)
         case Reason.CACHED_WITHOUT_TOPIC | Reason.CACHED_OTHER_INCARNATION | Reason.IN_NO_CACHE:
             return _cached(reason, broker)
         case Reason.DIRECTORY_WITHOUT_TOPIC | Reason.DIRECTORY_OF_OTHER_INCARNATION | Reason.DIRECTORY_NOT_ASSIGNED:
@@ -76,7 +73,7 @@ def remedy(finding: Finding, seen_at: str | None = None) -> Remedy:
         case Reason.REPLICA_WITHOUT_DIRECTORY:
             return Remedy(_as_sentence(REMAKE_DIRECTORY, broker), f"lethe topics describe {option('--topic', topic)}")
         case None:
-            return Remedy("This command shows what is known of the topic.", f"lethe explain {operand(topic)}")
+            return Remedy("This command shows what is known of the topic.", explain)
 
 
 def _pending(reason: Reason, broker: int | None) -> Remedy:
