@@ -36,13 +36,6 @@ from lethe.protocol.shell_words import option
 
 _STANDINGS: Final = {each.code: each for each in Standing}
 _REASONS: Final = {each.code: each for each in Reason}
-_CLASSES: Final = {
-    Standing.LEFT_OVER: "attention",
-    Standing.SET_ASIDE: "attention",
-    Standing.MISSING: "attention",
-    Standing.INCOMPLETE: "attention",
-    Standing.PENDING: "quiet",
-}
 NEWEST_OF_ALL: Final = ", the newest of all days,"
 NO_DIRECTORIES: Final = "It is unknown which disks were read: this lake has no bronze/agent_inventory."
 _ENVIRONMENT: Final = join(
@@ -154,7 +147,7 @@ def _standing(code_: str | None) -> Cell:
     standing = _STANDINGS.get(code_ or "")
     if standing is None:
         return Cell(code_)
-    return Cell(badge(standing.value, _CLASSES[standing]), code_)
+    return Cell(badge(standing.value, "quiet" if standing is Standing.PENDING else "attention"), code_)
 
 
 def reason_words(code_: str | None) -> str:
