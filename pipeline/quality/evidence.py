@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
 
 from lethe.pipeline.transforms.journal_records import topic_of_subject
 from lethe.pipeline.transforms.lasting import is_of_types, is_unhosted
@@ -31,7 +30,7 @@ RARE_TYPES: Final = (
     EventRecordType.ZNODE_WRITE,
 )
 """Records of these types are few in any journal: rules read them from a frame of their own."""
-_GAP: Final = StructType([StructField("first", StringType()), StructField("last", StringType())])
+_GAP: Final = "first string, last string"
 MAX_RECORD_NUMBER: Final = 2**53
 CLOCK_SKEW_S: Final = CLOCK_SKEW_MS // 1000
 """Maximum difference of two machines' clocks, or step back of one, before a rule reports a wrong order."""
@@ -104,18 +103,19 @@ def _described(detail: Column, event_ids: Column) -> tuple[Column, Column]:
     return detail.alias("detail"), event_ids.alias("event_ids")
 
 
-def agents_records(events: DataFrame, kind: EventRecordType, data: StructType) -> DataFrame:
-    """Return agents' records of one type: `source, run, seq, id, time, subject` and the data's fields."""
+def agents_records(events: DataFrame, kind: EventRecordType, data: str) -> DataFrame:
+    """Return agents' records of one type: `source, run, seq, id, time, subject` and the data's fields, of which `data`
+    has names and types as SQL writes them."""
     of_agents = events.where((F.col("type") == kind.value) & F.col("source").startswith("/lethe/broker/"))
     return _with_data(of_agents.withColumns({"run": run(), "seq": number()}), data)
 
 
-def rare_records_of_type(rare: DataFrame, kind: EventRecordType, data: StructType) -> DataFrame:
+def rare_records_of_type(rare: DataFrame, kind: EventRecordType, data: str) -> DataFrame:
     """Return records as `agents_records` does, of a type in RARE_TYPES."""
     return _with_data(rare.where(F.col("type") == kind.value), data)
 
 
-def _with_data(records: DataFrame, data: StructType) -> DataFrame:
+def _with_data(records: DataFrame, data: str) -> DataFrame:
     parsed = records.withColumn("data", F.from_json("data", data))
     return parsed.select("source", "run", "seq", "id", "time", "subject", "data.*")
 

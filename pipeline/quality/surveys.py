@@ -15,7 +15,6 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lethe.pipeline.quality.evidence import Evidence, SharedFrames, agents_records, is_next_day, record_name
 from lethe.pipeline.transforms.counting import plural_of
@@ -26,15 +25,7 @@ from lethe.protocol.survey_records import LOCAL
 TOLERANCE: Final = 0.01
 _DIGITS: Final = 11
 """Of milliseconds since 1970 in hexadecimal; enough until the year 2527."""
-_FREED: Final = StructType(
-    [
-        StructField("log_dir", StringType()),
-        StructField("topic", StringType()),
-        StructField("directories", LongType()),
-        StructField("size_bytes", LongType()),
-        StructField("error", StringType()),
-    ]
-)
+_FREED: Final = "log_dir string, topic string, directories bigint, size_bytes bigint, error string"
 
 
 def freed_not_as_seen(_: Evidence, shared: SharedFrames) -> DataFrame:

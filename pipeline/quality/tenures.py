@@ -11,16 +11,6 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BooleanType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
 
 from lethe.pipeline.quality.evidence import (
     Evidence,
@@ -36,22 +26,8 @@ from lethe.protocol.journal import EventRecordType
 
 MAX_WRITE_MS: Final = 86_400_000
 """Maximum duration of a write, in ms; a line with more is ignored."""
-_WRITE: Final = StructType(
-    [
-        StructField("fenced", BooleanType()),
-        StructField("took_ms", DoubleType()),
-        StructField("first_path", StringType()),
-        StructField("outcomes", MapType(StringType(), LongType())),
-    ]
-)
-_REQUEST: Final = StructType(
-    [
-        StructField("api", StringType()),
-        StructField("controller", IntegerType()),
-        StructField("controller_epoch", IntegerType()),
-        StructField("answers", MapType(StringType(), LongType())),
-    ]
-)
+_WRITE: Final = "fenced boolean, took_ms double, first_path string, outcomes map<string, bigint>"
+_REQUEST: Final = "api string, controller int, controller_epoch int, answers map<string, bigint>"
 
 
 def falling_epochs(_: Evidence, shared: SharedFrames) -> DataFrame:
