@@ -41,7 +41,7 @@ from lethe.pipeline.jobs.report import DayRange, IngestCounts, SurveyRefusal
 from lethe.pipeline.schemas import STRING
 from lethe.pipeline.tables import Table
 from lethe.pipeline.transforms import bronze_surveys
-from lethe.pipeline.transforms.contract import Ingestion, to_schema, union_of
+from lethe.pipeline.transforms.contract import Ingestion, union_of
 from lethe.protocol.counting import counted
 from lethe.protocol.journal import JsonValue, time_from_text
 from lethe.protocol.survey_records import DIRECTORIES, FILES, LEFTOVERS, METADATA, ROW_FILES, ZNODES, SurveyFile
@@ -62,16 +62,6 @@ UNJUDGED: Final = {
 }
 _BAD_MANIFEST: Final = "not a survey of this form"
 _REFUSED_MANIFEST_SCHEMA: Final = StructType([StructField(name, STRING) for name in ("file", "value", "detail")])
-_MANIFEST_SCHEMA: Final = StructType(
-    [
-        StructField(name, STRING if name in ("taken_at", "_source_file") else tables.SURVEYS.schema[name].dataType)
-        for name in (
-            *("survey_id", "taken_at", "took_ms", "cluster_id", "complete", "in_motion", "problems"),
-            "_source_file",
-        )
-    ]
-)
-"""Types as in JSON: `taken_at` is a text."""
 
 
 class SurveyIngest(NamedTuple):
@@ -334,19 +324,23 @@ def _ingested_ids(lake: Lake, table: Table, surveys: Sequence[KeptSurvey]) -> se
 
 def _survey_rows(spark: SparkSession, new: Sequence[KeptSurvey], ingestion: Ingestion) -> DataFrame:
     """Return rows of SURVEYS, from manifests."""
-    names = ("survey_id", "taken_at", "took_ms", "cluster_id")
     rows = [
         (
-            *(survey.manifest[name] for name in names),
+            survey.survey_id,
+            _taken_at(survey),
+            survey.manifest["took_ms"],
+            survey.cluster_id,
             survey.manifest["complete"] if survey.has_leftovers else False,
             survey.manifest["in_motion"],
             _problems(survey),
+            ingestion.at,
             to_uri(f"{survey.path}/{MANIFEST_NAME}"),
+            ingestion.batch_id,
+            _day(survey),
         )
         for survey in new
     ]
-    frame = frame_of(spark, _MANIFEST_SCHEMA, rows).withColumn("taken_at", F.col("taken_at").cast("timestamp"))
-    return to_schema(frame.select("*", *ingestion.columns(), F.to_date("taken_at").alias("day")), tables.SURVEYS.schema)
+    return frame_of(spark, tables.SURVEYS.schema, rows)
 
 
 def _problems(survey: KeptSurvey) -> list[JsonValue] | None:
@@ -367,5 +361,8 @@ def _days(surveys: Iterable[KeptSurvey]) -> list[datetime.date]:
 
 
 def _day(survey: KeptSurvey) -> datetime.date:
-    moment = time_from_text(str(survey.manifest["taken_at"])) / 1000
-    return datetime.datetime.fromtimestamp(moment, datetime.UTC).date()
+    return _taken_at(survey).date()
+
+
+def _taken_at(survey: KeptSurvey) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(str(survey.manifest["taken_at"])).astimezone(datetime.UTC)
