@@ -73,7 +73,7 @@ def columns(spans: Sequence[DeletionSpan], deletions: Deletions, plan: TimelineP
         "bar": [_bar(plan, span) for span in spans],
         **{name: [getattr(span, column) for span in spans] for name, column in _NUMBERS.items()},
         "waited": [span.waited_ms or None for span in spans],
-        "outcome": _numbered(((span.outcome or OPEN,) for span in spans), outcomes, flat=True),
+        "outcome": [outcomes.index(span.outcome or OPEN) for span in spans],
         "causes": _numbered(causes, cause_names),
         "controllers": [list(span.controllers[:MAX_ITEMS]) for span in spans],
         "held": [_sentences(span.held, held) for span in spans],
@@ -140,10 +140,9 @@ def _causes(span: DeletionSpan) -> list[str]:
     return sorted(found)
 
 
-def _numbered(values: Iterable[Sequence[str]], names: Sequence[str], *, flat: bool = False) -> list[Any]:
+def _numbered(values: Iterable[Sequence[str]], names: Sequence[str]) -> list[list[int]]:
     numbers = {name: number for number, name in enumerate(names)}
-    found = [[numbers[each] for each in row] for row in values]
-    return [row[0] for row in found] if flat else found
+    return [[numbers[each] for each in row] for row in values]
 
 
 def _sentences(intervals: Sequence[Interval], words: Any) -> list[str]:
