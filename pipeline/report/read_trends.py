@@ -79,17 +79,12 @@ def read_trends(lake: LakeReader, days: DayRange) -> Trends:
     reclaimed = _reclaimed(lake, of_days(days), periods)
     owed = _owed(lake, periods)
     of_surveys = read_survey_trends(lake, surveys, days, periods.place)
-    made = (
-        _period(bounds, written[number], deletions.get(number), owed[number] if written[number] else None)
-        for number, bounds in enumerate(periods.bounds())
-    )
-    return Trends(
-        tuple(
-            replace(period, reclaimed_bytes=reclaimed.get(number), surveys=of_surveys.get(number, SurveyTrend()))
-            for number, period in enumerate(made)
-        ),
-        periods.width,
-    )
+    made = []
+    for number, bounds in enumerate(periods.bounds()):
+        period = _period(bounds, written[number], deletions.get(number), owed[number] if written[number] else None)
+        surveyed = of_surveys.get(number, SurveyTrend())
+        made.append(replace(period, reclaimed_bytes=reclaimed.get(number), surveys=surveyed))
+    return Trends(tuple(made), periods.width)
 
 
 def _days(lake: LakeReader, days: DayRange) -> tuple[set[date], set[date]]:
