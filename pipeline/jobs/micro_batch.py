@@ -154,13 +154,11 @@ class MicroBatchRunner:
             ingestion,
             watermark=None if watermark is None else F.lit(watermark.isoformat()).cast("timestamp"),
         )
+        lasting = staged.read().where(is_lasting()).count()
         aside = staged.quarantined_by("type")
         if aside:
             # A run counts a file's quarantined lines anew when it reads the file.
             forget(lake, files=True)
-        lasting = staged.read().where(is_lasting()).count()
-
-        if aside:
             had, more = lake.read(QUARANTINE), bronze_events.quarantine_rows(staged.quarantined())
             if lake.has_batch(QUARANTINE, batch):
                 # Files may have been lost since.
