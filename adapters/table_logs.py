@@ -20,6 +20,8 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
 _TRACE: Final = re.compile(r" (?:0:|at [\w.$]+\() .*| at [\w.$]+\(.*")
 """A stack, which delta-rs adds to some messages."""
 _REASON_LENGTH: Final = 300
+_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+_VERSION: Final = re.compile(r"(\d{20})\.(json|checkpoint)(?:\.|$)")
 
 
 class LogUnusable(Exception):
@@ -28,6 +30,8 @@ class LogUnusable(Exception):
 
 def open_log(place: str) -> DeltaTable | None:
     """Return the log of the table in this directory, a path or a URI; None if there is none. Raises LogUnusable."""
+    if problem := place_problem(place):
+        raise LogUnusable(problem)
     with refusal("read", place):
         found = _opened(place)
     if found is None:
@@ -35,12 +39,21 @@ def open_log(place: str) -> DeltaTable | None:
     if found.protocol().min_reader_version > 1:
         # Files may have rows that the table has not.
         raise LogUnusable(f"another program has changed what a table is: {place}: {DAMAGED}")
-    newest = f"{place}/{LOG}/{found.version():020}.json"
-    if os.path.exists(newest) and not os.path.getsize(newest):
-        # A power failure leaves that. The table would be as it was before the change.
+    # A power failure leaves an empty entry. The table would be as if nothing had changed there.
+    empty = _empty_entry(place)
+    if empty == found.version():
         again = "remove it and the lake's _inputs.json, and run again over all journals and surveys"
-        raise LogUnusable(f"the last change of the table is empty: {newest}: {COPY_BACK}, or {again}")
+        raise LogUnusable(f"the last change of the table is empty: {_entry(place, empty)}: {COPY_BACK}, or {again}")
+    if empty is not None:
+        raise LogUnusable(f"a change of the table is empty: {_entry(place, empty)}: {DAMAGED}")
     return found
+
+
+def place_problem(place: str) -> str | None:
+    """Return why no log can be in this directory, or below it, else None: delta-rs reads and writes another one."""
+    if "://" in place or not (strange := _ESCAPE.search(place)):
+        return None
+    return f"{place}: a table's log is not found below a directory with {strange[0]!r} in its name: name another one"
 
 
 def paths_of(place: str) -> list[str] | None:
@@ -71,6 +84,20 @@ def _opened(place: str) -> DeltaTable | None:
         return DeltaTable(place)
     except TableNotFoundError:
         return None
+
+
+def _entry(place: str, version: int) -> str:
+    return f"{place}/{LOG}/{version:020}.json"
+
+
+def _empty_entry(place: str) -> int | None:
+    """Return the first version since the last checkpoint whose entry is an empty file; None if there is none."""
+    directory = f"{place}/{LOG}"
+    names = os.listdir(directory) if os.path.isdir(directory) else []
+    found = [(int(match[1]), match[2]) for name in names if (match := _VERSION.match(name))]
+    last = max((version for version, kind in found if kind == "checkpoint"), default=-1)
+    entries = sorted(version for version, kind in found if kind == "json" and version > last)
+    return next((version for version in entries if not os.path.getsize(_entry(place, version))), None)
 
 
 def _is_listable(directory: str) -> bool:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
+from lethe.adapters import table_logs
 from lethe.adapters.table_logs import LogUnusable, open_log, refusal
 from lethe.pipeline.io.files import FileSystemError
 from lethe.pipeline.io.local_files import local_path
@@ -60,7 +61,9 @@ class Batch(NamedTuple):
 
 def place_problem(root: str) -> str | None:
     """Return why logs cannot be below this root, else None."""
-    if local_path(root) is not None or not (strange := _STRANGE.search(root)):
+    if (local := local_path(root)) is not None:
+        return table_logs.place_problem(local)
+    if not (strange := _STRANGE.search(root)):
         return None
     return f"{root}: a lake that is not on a local disk has no {strange[0]!r} in its path: name another directory"
 

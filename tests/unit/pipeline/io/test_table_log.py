@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from lethe.pipeline.io.files import FileSystemError, with_port
 from lethe.pipeline.io.lake_state import TEMPORARY_IDENTITY, LakeState
@@ -96,6 +97,30 @@ def test_a_change_that_a_power_failure_emptied_is_not_passed_over(tmp_path: Path
         log.files()
     entry(table, 1).unlink()
     assert names(log.files()) == ["0"]
+
+
+def test_an_emptied_change_before_the_last_is_not_passed_over(tmp_path: Path) -> None:
+    table, log = made(tmp_path, [0 * DAY] * 3)
+    entry(table, 1).write_text("")
+    with pytest.raises(FileSystemError, match=r"a change of the table is empty: .*1.json: put a copy .*, or make"):
+        log.files()
+
+
+def test_an_emptied_change_before_a_checkpoint_is_not_read(tmp_path: Path) -> None:
+    table, log = made(tmp_path, [0 * DAY] * 3)
+    had = log.files()
+    DeltaTable(str(table)).create_checkpoint()
+    entry(table, 1).write_text("")
+    assert log.files() == had
+
+
+def test_a_path_that_is_taken_for_another_one_is_refused(tmp_path: Path) -> None:
+    for name in ("a%20b", "a%41b"):
+        root = tmp_path / name
+        assert "not found below a directory with '%" in (place_problem(f"file:{root}") or "")
+        with pytest.raises(FileSystemError, match="name another one"):
+            TableLog(str(root), STUCK_NOW).create()
+        assert not root.exists()
 
 
 def test_a_table_whose_files_have_other_rows_than_it_is_refused(tmp_path: Path) -> None:
