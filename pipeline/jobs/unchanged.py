@@ -94,7 +94,8 @@ def look(asked: RunInputs, now: datetime.datetime, *, batch_id: str) -> Look:
 def _look(
     lake: LakeState[LocalFiles], root: str, asked: RunInputs, files: Sequence[str], now: datetime.datetime, name: str
 ) -> Look:
-    known = read_known(lake) or KnownInputs()
+    noted = read_known(lake)
+    known = noted or KnownInputs()
     found = {path: known.files[path] for path in files if is_known(known.files.get(path), file_identity(path))}
     surveyed = known.surveys.get(survey_key(asked.surveys)) if asked.surveys and asked.days == DayRange() else None
     has_surveys = surveyed is not None and surveyed.read and surveyed.fingerprint == surveys_identity(asked.surveys)
@@ -102,9 +103,9 @@ def _look(
     if len(found) < len(files) or bool(asked.surveys) > bool(has_surveys) or rules is None:
         unread = [path for path in files if path not in found]
         kept = _files_below(() if has_surveys else asked.surveys)
-        return Look(None, _text_bytes([*unread, *kept]) + _largest_day_bytes(lake))
+        return Look(None, _text_bytes([*unread, *kept]) + _days_bytes(lake, noted))
     if not _is_current(lake, root, known, now):
-        return Look(None, _largest_day_bytes(lake))
+        return Look(None, _days_bytes(lake, noted))
     counts: list[IngestCounts] = []
     days = set(days_of(found.values(), asked.days))
     if asked.journals:
@@ -186,13 +187,16 @@ def _files_below(places: Sequence[str]) -> list[str]:
     return [os.path.join(at, name) for match in found for at, _, names in os.walk(match) for name in names]
 
 
-def _largest_day_bytes(lake: LakeState[LocalFiles]) -> int:
-    """Return about how many bytes of text the lake has of its largest day. Which days the unread lines are about, and
-    how many, is not known before they are read."""
+def _days_bytes(lake: LakeState[LocalFiles], noted: KnownInputs | None) -> int:
+    """Return about how many bytes of text the lake has of the days that are made anew: all of them, if the program has
+    noted nothing; else those that are pending, or the largest. Which days the unread lines are about is not known
+    before they are read."""
     days: Counter[datetime.date | None] = Counter()
     for file in lake.files_of(tables.CONTROLLER_EVENTS):
         days[file.day] += file.size_bytes
-    return max(days.values(), default=0) * _COMPRESSION[".parquet"]
+    pending = sum(days[day] for day in lake.pending_days())
+    made = days.total() if noted is None else max(pending, *days.values(), 0)
+    return made * _COMPRESSION[".parquet"]
 
 
 def _text_bytes(paths: Iterable[str]) -> int:

@@ -21,7 +21,7 @@ from lethe.pipeline.io.known_inputs import (
     surveys_identity,
     write_known,
 )
-from lethe.pipeline.io.lake_state import LakeState
+from lethe.pipeline.io.lake_state import PENDING, LakeState
 from lethe.pipeline.io.local_files import LocalFiles, file_identity
 from lethe.pipeline.io.lock import acquire_local
 from lethe.pipeline.io.staging import WORK
@@ -319,6 +319,19 @@ def test_how_much_is_to_be_read_is_known_before_spark_starts(world: World, tmp_p
     assert (world.look().unread_bytes or 0) > 2_000_000
     shutil.rmtree(world.lake)
     assert (world.look().unread_bytes or 0) > 2_000_000, "of a lake that begins"
+
+
+def test_all_days_that_are_made_anew_are_counted(world: World) -> None:
+    log = TableLog(str(world.lake), CONTROLLER_EVENTS)
+    log.change([TableFile(f"day={day}/rows.parquet", day, 20_000) for day in (DAY, NEXT)])
+    (world.lake / PENDING).mkdir()
+    (world.lake / PENDING / str(DAY)).touch()
+    assert 20 * 20_000 <= (world.look().unread_bytes or 0) < 20 * 40_000
+    (world.lake / PENDING / str(NEXT)).touch()
+    assert (world.look().unread_bytes or 0) >= 20 * 40_000
+    shutil.rmtree(world.lake / PENDING)
+    (world.lake / known_inputs.NAME).unlink()
+    assert (world.look().unread_bytes or 0) >= 20 * 40_000, "nothing is noted"
 
 
 def test_a_stream_makes_the_note_forget(world: World) -> None:
