@@ -16,7 +16,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -199,11 +199,11 @@ def build_session(
     return _session(gateway, sparks, log)
 
 
-def fit_shuffles(spark: SparkSession, lake_bytes: int) -> None:
+def fit_shuffles(spark: SparkSession, lake_bytes: Callable[[], int]) -> None:
     """On a cluster, let shuffles have as many partitions as so much of `controller_events` needs, unless the
     configuration has a number. Spark joins small partitions itself, but not those that are kept in memory."""
     if not spark.sparkContext.getConf().contains(SHUFFLE_PARTITIONS):
-        spark.conf.set(SHUFFLE_PARTITIONS, str(shuffle_partitions(lake_bytes)))
+        spark.conf.set(SHUFFLE_PARTITIONS, str(shuffle_partitions(lake_bytes())))
 
 
 def shuffle_partitions(lake_bytes: int) -> int:
@@ -247,7 +247,7 @@ def _session(gateway: Any, sparks: SparkConf, log: object) -> SparkSession:
         raise SessionUnavailable(f"Spark did not start on {master}: {why}; its output is in {log}") from error
     if is_local(session) and not sparks.contains(TASKS_OF_A_SCAN):
         session.conf.set(TASKS_OF_A_SCAN, str(TASKS_PER_CORE * context.defaultParallelism))
-    fit_shuffles(session, 0)
+    fit_shuffles(session, lambda: 0)
     return session
 
 

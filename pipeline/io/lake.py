@@ -37,6 +37,7 @@ from lethe.pipeline.io.staged_rows import KEPT_COLUMN, StagedRows, write_rows
 from lethe.pipeline.io.staging import WORK, Staging, discard_all
 from lethe.pipeline.io.table_log import DAY as DAY
 from lethe.pipeline.io.table_log import KEPT_MS, Batch, TableLog
+from lethe.pipeline.session import fit_shuffles
 from lethe.pipeline.tables import AUDITED, TABLES, Table
 from lethe.protocol.counting import listed
 from lethe.protocol.lake import IDENTITY, encode_identity, is_begun
@@ -76,6 +77,17 @@ class Lake(LakeState[FileSystem]):
     def has_batch(self, table: Table, batch: Batch) -> bool:
         """Return whether the change of this table by this micro-batch was made."""
         return TableLog(self.root, table).has_batch(batch)
+
+    def fit_shuffles(self, days: Collection[datetime.date], staged: StagedRows | None = None) -> None:
+        """Let the session's shuffles have partitions for the rows of bronze tables of these days, and for staged ones
+        (`session.fit_shuffles`)."""
+
+        def size_bytes() -> int:
+            files = (file for table in TABLES.values() if table.layer == "bronze" for file in self.files_of(table))
+            there = sum(file.size_bytes for file in files if file.day in days)
+            return there + (0 if staged is None else staged.size_bytes())
+
+        fit_shuffles(self._spark, size_bytes)
 
     # --- writing --------------------------------------------------------------------------------------------------
 

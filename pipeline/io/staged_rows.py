@@ -101,6 +101,10 @@ class StagedRows:
         """Return the days that have rows."""
         return sorted({file.day for file in table_files_below(self._files, self._path) if file.day is not None})
 
+    def size_bytes(self) -> int:
+        """Return the size of the files."""
+        return sum(file.size_bytes for file in table_files_below(self._files, self._path))
+
     def commit(self, batch: Batch | None = None) -> None:
         """Add the rows to the table. Raises FileSystemError."""
         self._staging.commit(self._table, self._path, batch=batch)

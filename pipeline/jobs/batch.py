@@ -30,7 +30,6 @@ from lethe.pipeline.jobs.refresh_audit import audit_changes, verdict
 from lethe.pipeline.jobs.refresh_gold import apply_rule_changes
 from lethe.pipeline.jobs.report import Changes, DayRange, IngestCounts, OnStage, RunReport, SurveyRefusal
 from lethe.pipeline.jobs.rules import RuleChanges
-from lethe.pipeline.session import fit_shuffles
 from lethe.pipeline.tables import CONTROLLER_EVENTS, SURVEYS
 from lethe.pipeline.transforms.contract import Ingestion
 
@@ -89,8 +88,6 @@ def run(
             known_days = {*lake.days(CONTROLLER_EVENTS), *lake.days(SURVEYS)} if is_whole else read.days
             every = pending | known_days if noted is None else pending
             changes = Changes(every, every)
-        of_lines = (file.size_bytes for file in lake.files_of(CONTROLLER_EVENTS) if file.day in changes.lined)
-        fit_shuffles(spark, sum(of_lines))
         made = refresh(lake, changes, now, begin, rules)
         audited = audit_changes(lake, made.of_journal, changes.surveyed, begin)
         lake.remove_pending_days(pending)

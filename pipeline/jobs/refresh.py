@@ -73,6 +73,7 @@ class RefreshResult(NamedTuple):
 def refresh(lake: Lake, changes: Changes, now: datetime.datetime, stage: OnStage, rules: LakeRules) -> RefreshResult:
     """Recompute the tables that depend on these changes. Inside `lake.writer`."""
     written = set(changes.lined)
+    lake.fit_shuffles({*changes.lined, *changes.surveyed})
     if changes.lined:
         if changes.lasting:
             refresh_lasting(lake, changes.lined)

@@ -28,7 +28,7 @@ def test_settings_of_ones_own_win_over_defaults_only() -> None:
 
 def test_a_number_of_partitions_that_was_given_stays(spark: SparkSession) -> None:
     before = spark.conf.get(session.SHUFFLE_PARTITIONS)
-    session.fit_shuffles(spark, 10**12)
+    session.fit_shuffles(spark, lambda: 10**12)
     assert spark.conf.get(session.SHUFFLE_PARTITIONS) == before
 
 

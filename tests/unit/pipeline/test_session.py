@@ -6,8 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from lethe.pipeline import session
 
@@ -103,6 +106,44 @@ def test_heaps_and_compilers_of_a_cluster_are_its_own() -> None:
 def test_shuffles_on_a_cluster_follow_the_size_of_the_days(lake_bytes: int, partitions: int) -> None:
     assert session.SHUFFLE_PARTITIONS not in session.settings_of("yarn", {}), "or it would be a given number"
     assert session.shuffle_partitions(lake_bytes) == partitions
+
+
+class ConfOf:
+    """Settings as Spark has them, of a session or of its start."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._set = dict(given)
+
+    def contains(self, name: str) -> bool:
+        return name in self._set
+
+    def set(self, name: str, value: str) -> None:
+        self._set[name] = value
+
+    def get(self, name: str) -> str | None:
+        return self._set.get(name)
+
+
+class SessionOf:
+    """A session that was started with these settings."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = given
+        self.conf = ConfOf({})
+
+    @property
+    def sparkContext(self) -> SessionOf:  # noqa: N802 -- PySpark's name
+        return self
+
+    def getConf(self) -> ConfOf:  # noqa: N802 -- PySpark's name
+        return ConfOf(self._given)
+
+
+@pytest.mark.parametrize("given, found", [({}, "11"), ({session.SHUFFLE_PARTITIONS: "7"}, None)])
+def test_only_a_number_that_nobody_gave_follows_the_size(given: Mapping[str, str], found: str | None) -> None:
+    spark = SessionOf(given)
+    session.fit_shuffles(cast("SparkSession", spark), lambda: 100_000_000)
+    assert spark.conf.get(session.SHUFFLE_PARTITIONS) == found
 
 
 def test_java_compiles_twice_only_what_a_local_session_reads_much_with() -> None:
