@@ -54,13 +54,21 @@ _HUGE_NUMBER: Final = r"[:,\[\s]-?(\d{300}|\d+(\.\d+)?[eE]\+?\d{3})"
 _TYPES: Final = tuple(kind.value for kind in EventRecordType)
 _NAMES: Final = ("id", "source", "type", "subject", "time")
 _VALUE: Final = f"({PLAIN}+)"
+
+
+def _line(kind: str, time: str, data: str) -> str:
+    """Return a pattern for a line in the form of `encode`. The groups are `_PIECES`."""
+    return (
+        rf'(?s)\A\{{"specversion":"{re.escape(SPEC_VERSION)}","id":"{_VALUE}","source":"{_VALUE}","type":"{kind}",'
+        rf'"subject":"{_VALUE}","time":"{time}","datacontenttype":"application/json","data":(\{{{data}*)\}}\z'
+    )
+
+
+_FORMED: Final = _line(_VALUE, _VALUE, ".")
+"""Data stays as such a line has it."""
 _WRITTEN_TIME: Final = r"((?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)"
-_WRITTEN: Final = (
-    rf'\A\{{"specversion":"{re.escape(SPEC_VERSION)}","id":"{_VALUE}","source":"{_VALUE}",'
-    rf'"type":"{re.escape(TYPE_PREFIX)}{_VALUE}","subject":"{_VALUE}","time":"{_WRITTEN_TIME}",'
-    rf'"datacontenttype":"application/json","data":(\{{{ASCII}*)\}}\z'
-)
-"""A line as `encode` writes it, with the text of its data, if all of it is ASCII. The groups are `_PIECES`."""
+_WRITTEN: Final = _line(re.escape(TYPE_PREFIX) + _VALUE, _WRITTEN_TIME, ASCII)
+"""The lines of this form that are found soonest: nearly all."""
 _PIECES: Final = ("id", "source", "type", "subject", "time", "data")
 _BETWEEN: Final = "\x01"
 
@@ -69,7 +77,9 @@ def parse(lines: DataFrame) -> DataFrame:
     """From (value: text, file: text), one row per line, to (value, file, source, id, time, type, subject, data, reason,
     detail). `reason` and `detail` are null for an event record, and the attributes are null for any other line. Empty
     lines are left out."""
-    fast = _cut(lines).select("value", "file", _record_of_pieces().alias("fact"))
+    # Java's text of invalid UTF-8 is valid, and another one.
+    is_formed = (F.col("pieces") != F.col("value")) & F.is_valid_utf8("value")
+    fast = _cut(lines, _FORMED, is_formed).select("value", "file", _record_of_pieces().alias("fact"))
     whole = F.when(F.col("fact").isNull(), _strict_json(F.col("value")))
     read = fast.select("value", "file", "fact", whole.alias("document"))
     judged = read.select("value", "file", "fact", F.when(F.col("fact").isNull(), _checked_document()).alias("verdict"))
@@ -85,9 +95,16 @@ def parse(lines: DataFrame) -> DataFrame:
 
 
 def parse_written(lines: DataFrame) -> DataFrame:
-    """From (value, file, ...) to the same with id, source, type, subject, time and data, of which those of a line that
-    `encode` cannot have written are null. Neither the type nor the data is checked. Empty lines are left out."""
-    return _cut(lines).withColumns(_attributes()).drop("pieces")
+    """From (value, file, ...) to the same with id, source, type, subject, time and data, which are null for every line
+    that is not _WRITTEN. Neither the type nor the data is checked. Empty lines are left out."""
+    # The pieces begin with the id. One that begins so is left to the parser.
+    is_written = F.col("value").startswith("{") & ~F.col("pieces").startswith("{")
+    texts = _texts()
+    return (
+        _cut(lines, _WRITTEN, is_written)
+        .withColumns({**texts, "time": texts["time"].try_cast("timestamp")})
+        .drop("pieces")
+    )
 
 
 def with_staging_columns(parsed: DataFrame, ingestion: Ingestion) -> DataFrame:
@@ -185,26 +202,24 @@ def counted_copies(lines: DataFrame) -> DataFrame:
 # --- lines as they are written ------------------------------------------------------------------------------------
 
 
-def _cut(lines: DataFrame) -> DataFrame:
-    """Return the lines that are not empty, with `pieces`: null for a line that `encode` cannot have written."""
-    value, pieces = F.col("value"), F.col("pieces")
+def _cut(lines: DataFrame, form: str, has_form: Column) -> DataFrame:
+    """Return the lines that are not empty, with `pieces`; null where `has_form`, of `value` and of what `pieces` is if
+    they are not found, is not true."""
+    value = F.col("value")
     groups = _BETWEEN.join(f"${number + 1}" for number in range(len(_PIECES)))
     found = lines.where(value.startswith("{") | ~value.rlike(_BLANK))
-    cut = found.withColumn("pieces", F.regexp_replace(value, F.lit(_WRITTEN), F.lit(groups)))
-    # The pieces begin with the id. One that begins so is left to the parser.
-    is_written = value.startswith("{") & ~pieces.startswith("{")
-    return cut.withColumn("pieces", F.when(is_written, F.split("pieces", _BETWEEN, len(_PIECES))))
+    cut = found.withColumn("pieces", F.regexp_replace(value, F.lit(form), F.lit(groups)))
+    return cut.withColumn("pieces", F.when(has_form, F.split("pieces", _BETWEEN, len(_PIECES))))
 
 
-def _attributes() -> dict[str, Column]:
-    """Return those of the pieces. A time that no clock has is null."""
-    texts = {name: F.col("pieces")[place] for place, name in enumerate(_PIECES)}
-    return {**texts, "time": texts["time"].try_cast("timestamp")}
+def _texts() -> dict[str, Column]:
+    return {name: F.col("pieces")[place] for place, name in enumerate(_PIECES)}
 
 
 def _record_of_pieces() -> Column:
     """Return the event record of a line with exactly the usual form, else null."""
-    found = _attributes()
+    texts = _texts()
+    found = {**texts, "type": _kind(texts["type"]), "time": _instant(texts["time"])}
     is_fact = found["type"].isin(*_TYPES) & found["time"].isNotNull() & _strict_json(found["data"]).isNotNull()
     return F.when(is_fact, _record(found))
 

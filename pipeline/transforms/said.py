@@ -10,7 +10,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, LongType, MapType, NumericType, StringType, StructField, StructType
 
 from lethe.pipeline.schemas import SAID
 from lethe.protocol.journal import EventRecordType
@@ -26,7 +26,8 @@ _COUNTS: Final = {"partition_count": "partitions", "replica_count": "replicas"}
 _PARSED: Final = "_parsed"
 _NUMBERS: Final = StructType(
     [
-        StructField(field.name, StringType() if isinstance(field.dataType, ArrayType) else field.dataType)
+        # Of a key that comes twice, Spark takes the last value that fits.
+        StructField(field.name, LongType() if isinstance(field.dataType, NumericType) else StringType())
         for field in SAID.fields
         if field.name not in _COUNTS
     ]

@@ -116,7 +116,13 @@ SPOILT: Final = (
     *({"size_bytes": -1}, {"size_bytes": 1.0}, {"topic_id": 7}, {"topic_id": "ä"}, {"replicas": {"3-1": "0"}}),
     *({"took_ms": 1e999}, {"took_ms": 10**20}, {"more": [1]}),
 )
-TWICE: Final = (b'"topic_id":"first",', b'"topic_id":null,', b'"broker":7,', b'"partitions":"9","error":"FIRST",')
+TWICE: Final = (
+    b'"topic_id":"first",',
+    b'"topic_id":null,',
+    b'"broker":7,',
+    b'"broker":4294967296,',
+    b'"partitions":"9","error":"FIRST",',
+)
 
 
 def spoilt() -> list[bytes]:
@@ -140,7 +146,8 @@ def of_every_form() -> list[bytes]:
 def doubled() -> list[bytes]:
     """Golden lines of each type with keys twice, of which the last ones count."""
     by_type = {json.loads(line)["type"]: line for line in GOLDEN}
-    return [line.replace(b'"data":{', b'"data":{' + one) for line in by_type.values() for one in TWICE]
+    first = [line.replace(b'"data":{', b'"data":{' + one) for line in by_type.values() for one in TWICE]
+    return [*first, *(line[:-2] + b"," + one[:-1] + b"}}" for line in by_type.values() for one in TWICE)]
 
 
 def lines_of(spark: SparkSession, lines: list[bytes]) -> DataFrame:
@@ -162,6 +169,19 @@ def test_lines_are_staged_as_they_are_parsed(spark: SparkSession, tmp_path: Path
         rows = [sorted(row["row"] for row in frame.select(as_text).collect()) for frame in (found, wanted)]
     wrong = [pair for pair in zip(*rows, strict=True) if pair[0] != pair[1]]
     assert not wrong
+
+
+def test_data_stays_as_it_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    texts = ('{"what":"ä","broker_epoch":6.30e2}', '{"what":"\\u00e4","broker_epoch":63}', '{"what":"a\x7f"}')
+    documents = ({**json.loads(GOLDEN[0]), "id": f"1-{number}", "data": {}} for number in range(len(texts)))
+    lines = [
+        json.dumps(one, separators=(",", ":")).replace("{}", text).encode()
+        for one, text in zip(documents, texts, strict=True)
+    ]
+    lake = Lake(spark, str(tmp_path))
+    with lake.writer("run"):
+        staged = stage_lines(lake, lines_of(spark, lines), RUN)
+        assert {row["data"] for row in staged.read().collect()} == set(texts)
 
 
 def first_step(spark: SparkSession, lines: list[bytes]) -> DataFrame:
