@@ -40,7 +40,8 @@ def open_log(place: str) -> DeltaTable | None:
         # Files may have rows that the table has not.
         raise LogUnusable(f"another program has changed what a table is: {place}: {DAMAGED}")
     # A power failure leaves an empty entry. The table would be as if nothing had changed there.
-    empty = _empty_entry(place)
+    with refusal("read", place):
+        empty = _empty_entry(place)
     if empty == found.version():
         again = "remove it and the lake's _inputs.json, and run again over all journals and surveys"
         raise LogUnusable(f"the last change of the table is empty: {_entry(place, empty)}: {COPY_BACK}, or {again}")
@@ -103,7 +104,7 @@ def _empty_entry(place: str) -> int | None:
 def _is_listable(directory: str) -> bool:
     """Return False if there is no such directory. Raises OSError if it may not be read."""
     try:
-        os.listdir(directory)
+        with os.scandir(directory):
+            return True
     except FileNotFoundError:
         return False
-    return True

@@ -38,7 +38,7 @@ from lethe.pipeline.io.staging import WORK, Staging, discard_all
 from lethe.pipeline.io.table_log import DAY as DAY
 from lethe.pipeline.io.table_log import KEPT_MS, Batch, TableLog
 from lethe.pipeline.session import fit_shuffles
-from lethe.pipeline.tables import AUDITED, TABLES, Table
+from lethe.pipeline.tables import AUDITED, TABLES, Layer, Table
 from lethe.protocol.counting import listed
 from lethe.protocol.lake import IDENTITY, encode_identity, is_begun
 
@@ -83,7 +83,7 @@ class Lake(LakeState[FileSystem]):
         (`session.fit_shuffles`)."""
 
         def size_bytes() -> int:
-            files = (file for table in TABLES.values() if table.layer == "bronze" for file in self.files_of(table))
+            files = (file for table in TABLES.values() if table.layer is Layer.BRONZE for file in self.files_of(table))
             there = sum(file.size_bytes for file in files if file.day in days)
             return there + (0 if staged is None else staged.size_bytes())
 

@@ -222,8 +222,9 @@ def add_new_records(
 ) -> IngestCounts:
     """Add the new rows among the staged ones, of which there are so many `by_day`."""
     had = lake.days(CONTROLLER_EVENTS)
-    lake.fit_shuffles(staged.days(), staged)
-    bronze = lake.read(CONTROLLER_EVENTS, staged.days())
+    days = staged.days()
+    lake.fit_shuffles(days, staged)
+    bronze = lake.read(CONTROLLER_EVENTS, days)
     new = Counter(by_day)
     doubled = _doubled_keys(staged.read(), bronze).persist()
     try:

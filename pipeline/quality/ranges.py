@@ -39,7 +39,7 @@ def are_valid(text: Column | str, below: int = MAX_PARTITIONS) -> Column:
         F.substring_index(said, "-", 1).try_cast("int") <= F.substring_index(said, "-", -1).try_cast("int")
     )
     general = said.rlike(_SHAPE) & ((said == "") | rising)
-    # Most lines name one range: that cheap case is tested first. And Spark would look for ranges in null.
+    # Most lines name one range: that cheap case is tested first. Null has none, and Spark would look for some.
     return F.when(said.isNull(), F.lit(False)).when(plain, F.lit(True)).otherwise(F.coalesce(general, F.lit(False)))
 
 

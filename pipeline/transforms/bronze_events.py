@@ -203,8 +203,8 @@ def counted_copies(lines: DataFrame) -> DataFrame:
 
 
 def _cut(lines: DataFrame, form: str, has_form: Column) -> DataFrame:
-    """Return the lines that are not empty, with `pieces`; null where `has_form`, of `value` and of what `pieces` is if
-    they are not found, is not true."""
+    """Return the lines that are not empty, with `pieces`, which is null for a line without this form. `has_form` tells
+    so from `value` and from `pieces`, which then is the text that replaces the line, or the line itself."""
     value = F.col("value")
     groups = _BETWEEN.join(f"${number + 1}" for number in range(len(_PIECES)))
     found = lines.where(value.startswith("{") | ~value.rlike(_BLANK))
